@@ -16,7 +16,7 @@ target_include_directories(dvg_flags INTERFACE
     ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
 target_compile_options(dvg_flags INTERFACE
     -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith
-    -Wundef -Wwrite-strings -Wimplicit-fallthrough -Wformat=2 -Wswitch-enum
+    -Wundef -Wwrite-strings -Wimplicit-fallthrough -Wformat=2
     # A fused multiply-add rounds once where the fingerprint's definition rounds twice.
     -ffp-contract=off
     -fno-common)
