@@ -65,8 +65,7 @@
     X(0, TENSOR, "tensor")   /* checksum of a tensor */                                            \
     X(1, FLOAT, "float")     /* bits of a float64 */                                               \
     X(2, INTEGER, "integer") /* int64 */                                                           \
-    X(3, ABSENT, "absent")   /* there is none, e.g. "no gradient", as opposed to zeros */          \
-    X(4, UNREAD, "unread")   /* there is one, but it could not be read; never equal to anything */
+    X(3, ABSENT, "absent")   /* there is none, e.g. "no gradient", as opposed to zeros */
 
 /* X(number, NAME, "name", item bytes, class, components)
  * class: B bool, U unsigned, I signed, F float, C complex, O opaque (checksum only). */
