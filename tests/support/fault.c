@@ -273,6 +273,23 @@ EXPORT int posix_memalign(void **ret, size_t alignment, size_t size)
     return NEXT(posix_memalign)(ret, alignment, size);
 }
 
+/* Sanitizers have a strdup of their own that bypasses malloc; this one counts everywhere. */
+EXPORT char *strndup(const char *text, size_t limit)
+{
+    size_t len = strnlen(text, limit);
+    char *copy = malloc(len + 1);
+    if (!copy)
+        return NULL;
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    return copy;
+}
+
+EXPORT char *strdup(const char *text)
+{
+    return strndup(text, SIZE_MAX);
+}
+
 EXPORT ssize_t write(int fd, const void *data, size_t size)
 {
     return fault_hits_write(fd) ? -1 : NEXT(write)(fd, data, size);

@@ -25,7 +25,7 @@
 
 /* X(NAME, "name", what it counts) */
 #define DVG_FAULT_KINDS(X)                                                                         \
-    X(ALLOC, "alloc", "malloc, calloc, realloc, aligned_alloc, posix_memalign")                    \
+    X(ALLOC, "alloc", "malloc, calloc, realloc, aligned_alloc, posix_memalign, strdup")                    \
     X(WRITE, "write", "write, pwrite, writev to regular files")                                    \
     X(READ, "read", "read, pread of regular files")                                                \
     X(SYNC, "sync", "fsync, fdatasync")                                                            \
