@@ -44,7 +44,7 @@ int dvg_frame_decode(struct dvg_bytes bytes, size_t max_payload, struct dvg_fram
 
 /* Sets the CRC of the frame that starts at `frame` (header and payload, `size` bytes in all). */
 void dvg_frame_set_crc(uint8_t *frame, size_t size);
-/* Sets the sequence number of the frame that starts at `frame`. */
+/* Sets the sequence number of the frame that starts at `frame`; takes its CRC off. */
 void dvg_frame_set_seq(uint8_t *frame, uint64_t seq);
 
 uint32_t dvg_crc32c(uint32_t crc, const void *bytes, size_t size);
@@ -54,6 +54,6 @@ uint32_t dvg_crc32c(uint32_t crc, const void *bytes, size_t size);
  * beginning with HELLO; definitions come before their use. A torn last frame is the end of the file.
  */
 enum { DVG_FILE_HEADER = 16 };
-extern const uint8_t dvg_file_header[DVG_FILE_HEADER];
+extern const uint8_t dvg_file_header[DVG_FILE_HEADER]; /* recording.h reads such files */
 
 #endif

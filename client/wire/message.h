@@ -31,6 +31,16 @@
 #define DVG_PROTOCOL_MAJOR 1
 #define DVG_PROTOCOL_MINOR 0
 
+enum {
+    DVG_STRING_MAX = 4096,          /* bytes of a string or of an argument's text */
+    DVG_PART_RECORDS_MAX = 1 << 18, /* records of one PART */
+    DVG_RANKS_MAX = 1 << 20,
+    DVG_LOOSE_EXTENTS_MAX = 4096, /* extents of a type that are not in rising order */
+};
+/* Sequence numbers, counts and segments are kept as signed 64-bit integers. */
+#define DVG_SEQ_MAX (INT64_MAX / 2)
+#define DVG_SEGMENT_MAX (INT64_MAX / 2)
+
 /* X(number, NAME, struct/function name, direction, sequenced) */
 #define DVG_MESSAGES(X)                                                                            \
     X(1, HELLO, hello, PRODUCER, 0)                                                                \
@@ -89,7 +99,7 @@ struct dvg_welcome {
 
 /* Definitions: `first` is the number of the first item, then packed items; see PROTOCOL.md. */
 struct dvg_definitions {
-    uint32_t first;
+    uint32_t first; /* 0 for ARGUMENTS, which are named by their digest */
     uint32_t count;
     struct dvg_bytes items; /* packed; walk with dvg_string_next, dvg_site_next, … */
 };
