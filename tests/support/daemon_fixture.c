@@ -130,8 +130,8 @@ static pid_t child_fork(const char *const *argv, const char *const *env, int out
 
 pid_t dvg_child_start(const char *const *argv, const char *const *env, const char *log_path)
 {
-    int log = open(log_path ? log_path : "/dev/null", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
-                   0600);
+    int log =
+        open(log_path ? log_path : "/dev/null", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (log < 0)
         give_up("%s: %s", log_path, strerror(errno));
     pid_t pid = child_fork(argv, env, log, log);

@@ -28,9 +28,9 @@ void dvg_tempdir_remove(const char *dir);
 /* ---- programs ---- */
 
 struct dvg_process {
-    int status;  /* as from waitpid */
-    char *out;   /* stdout, NUL-terminated; owned */
-    char *err;   /* stderr, NUL-terminated; owned */
+    int status; /* as from waitpid */
+    char *out;  /* stdout, NUL-terminated; owned */
+    char *err;  /* stderr, NUL-terminated; owned */
     size_t out_len;
     size_t err_len;
 };

@@ -183,8 +183,8 @@ static void parse_entry(char *entry)
     if (index == DVG_FAULT_KIND_COUNT || !where || !*where || (on && strcmp(on, "on") != 0))
         spec_is_bad();
     struct fault *f = &faults[index];
-    int number = error ? parse_error(error, strlen(error))
-                       : (index == DVG_FAULT_ALLOC ? ENOMEM : EIO);
+    int number =
+        error ? parse_error(error, strlen(error)) : (index == DVG_FAULT_ALLOC ? ENOMEM : EIO);
     char *end = NULL;
     if (*where == '@')
         f->flag_path = where + 1;
@@ -229,7 +229,7 @@ static void *next_symbol(_Atomic(void *) *cache, const char *name)
 #define NEXT(name)                                                                                 \
     __extension__({                                                                                \
         static _Atomic(void *) cache_;                                                             \
-        (__typeof__(&name)) next_symbol(&cache_, #name);                                           \
+        (__typeof__(&name))next_symbol(&cache_, #name);                                            \
     })
 
 EXPORT void *malloc(size_t size)
@@ -327,8 +327,7 @@ EXPORT ssize_t pread(int fd, void *data, size_t size, off_t offset)
 
 EXPORT ssize_t pread64(int fd, void *data, size_t size, off64_t offset)
 {
-    return fault_hits_fd(DVG_FAULT_READ, fd, S_IFREG) ? -1
-                                                      : NEXT(pread64)(fd, data, size, offset);
+    return fault_hits_fd(DVG_FAULT_READ, fd, S_IFREG) ? -1 : NEXT(pread64)(fd, data, size, offset);
 }
 
 EXPORT int fsync(int fd)

@@ -25,7 +25,7 @@
 
 /* X(NAME, "name", what it counts) */
 #define DVG_FAULT_KINDS(X)                                                                         \
-    X(ALLOC, "alloc", "malloc, calloc, realloc, aligned_alloc, posix_memalign, strdup")                    \
+    X(ALLOC, "alloc", "malloc, calloc, realloc, aligned_alloc, posix_memalign, str(n)dup")         \
     X(WRITE, "write", "write, pwrite, writev to regular files")                                    \
     X(READ, "read", "read, pread of regular files")                                                \
     X(SYNC, "sync", "fsync, fdatasync")                                                            \
@@ -39,7 +39,7 @@ enum dvg_fault_kind {
 #define X(NAME, name, counts) DVG_FAULT_##NAME,
     DVG_FAULT_KINDS(X)
 #undef X
-    DVG_FAULT_KIND_COUNT
+        DVG_FAULT_KIND_COUNT
 };
 
 /* Call number `countdown` of `kind` from now on fails with errno `error`; with `on`, those after
