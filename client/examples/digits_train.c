@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include <diverge/diverge.h>
+#include <diverge/names.h>
 
 enum {
     PIXELS = 64,
@@ -56,6 +57,8 @@ struct tensor {
 
 struct linear {
     const char *scope;
+    const char *weight_name;
+    const char *bias_name;
     int inputs;
     int outputs;
     float *weight; /* [outputs, inputs] */
@@ -74,7 +77,7 @@ struct data {
 
 /* The values of one step, with their storage. */
 struct batch {
-    int32_t ids[BATCH];
+    int64_t ids[BATCH];
     int32_t labels[BATCH];
     float images[BATCH][PIXELS];
     float hidden[BATCH][HIDDEN]; /* before the ReLU */
@@ -155,25 +158,44 @@ static void op_end(struct trainer *t)
     diverge_scope(t->lane, 0);
 }
 
-static void record_generator(struct trainer *t)
+/* Slot 0 where a segment first reads the generator, slot 1 where the segment closes. */
+static void record_generator(struct trainer *t, int slot)
 {
-    struct diverge_observation what = {.role = DIVERGE_ROLE_RNG,
-                                       .tier = DIVERGE_TIER_DEFAULT,
-                                       .name = diverge_name(t->session, "generator")};
+    struct diverge_observation what = {
+        .role = DIVERGE_ROLE_RNG,
+        .slot = (uint16_t)slot,
+        .tier = DIVERGE_TIER_DEFAULT,
+        .name = diverge_name(t->session, "global"),
+    };
     diverge_record_bytes(t->lane, &what, &t->generator, sizeof(t->generator));
 }
 
 static void record_layer(struct trainer *t, const struct linear *layer)
 {
-    diverge_scope(t->lane, diverge_name(t->session, layer->scope));
-    struct tensor weight = tensor_2d("weight", layer->weight, layer->outputs, layer->inputs);
-    struct tensor bias = tensor_1d("bias", layer->bias, DIVERGE_F32, layer->outputs);
-    record(t, DIVERGE_ROLE_PARAM, 0, &weight);
-    record(t, DIVERGE_ROLE_PARAM, 0, &bias);
-    weight = tensor_2d("weight.momentum", layer->weight_momentum, layer->outputs, layer->inputs);
-    bias = tensor_1d("bias.momentum", layer->bias_momentum, DIVERGE_F32, layer->outputs);
+    struct tensor tensors[] = {
+        tensor_2d(layer->weight_name, layer->weight, layer->outputs, layer->inputs),
+        tensor_1d(layer->bias_name, layer->bias, DIVERGE_F32, layer->outputs),
+    };
+    for (int i = 0; i < 2; i++)
+        record(t, DIVERGE_ROLE_PARAM, 0, &tensors[i]);
+}
+
+static void record_layer_momentum(struct trainer *t, const struct linear *layer)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "%s.momentum", layer->weight_name);
+    struct tensor weight = tensor_2d(name, layer->weight_momentum, layer->outputs, layer->inputs);
     record(t, DIVERGE_ROLE_OPTSTATE, 0, &weight);
+    snprintf(name, sizeof(name), "%s.momentum", layer->bias_name);
+    struct tensor bias = tensor_1d(name, layer->bias_momentum, DIVERGE_F32, layer->outputs);
     record(t, DIVERGE_ROLE_OPTSTATE, 0, &bias);
+}
+
+static void record_learning_rate(struct trainer *t)
+{
+    diverge_scope(t->lane, diverge_name(t->session, "group0"));
+    record_number(t, DIVERGE_ROLE_SCALAR, DIVERGE_NAME_LR, t->lr);
+    record_number(t, DIVERGE_ROLE_SCALAR, "momentum", t->options.momentum);
     diverge_scope(t->lane, 0);
 }
 
@@ -181,13 +203,15 @@ static void record_layer(struct trainer *t, const struct linear *layer)
 static void record_boundary(struct trainer *t, uint64_t k)
 {
     diverge_boundary(t->session, k);
+    record_generator(t, 0);
     record_layer(t, &t->fc1);
     record_layer(t, &t->fc2);
-    record_number(t, DIVERGE_ROLE_SCALAR, "lr", t->lr);
-    record_number(t, DIVERGE_ROLE_SCALAR, "momentum", t->options.momentum);
-    record_generator(t);
+    record_layer_momentum(t, &t->fc1);
+    record_layer_momentum(t, &t->fc2);
+    record_learning_rate(t);
     diverge_counter(t->session, "epoch", t->epoch);
     diverge_counter(t->session, "position", t->position);
+    record_generator(t, 1);
 }
 
 /* ---- random numbers: splitmix64, whose state is one word ------------------------------------ */
@@ -380,7 +404,7 @@ static int cross_entropy(struct trainer *t, struct tensor *logits, struct tensor
     batch->loss = loss / BATCH;
     record(t, DIVERGE_ROLE_OUTPUT, 0, logits_grad);
     op_end(t);
-    record_number(t, DIVERGE_ROLE_LOSS, "loss", batch->loss);
+    record_number(t, DIVERGE_ROLE_LOSS, DIVERGE_NAME_LOSS, batch->loss);
     return right;
 }
 
@@ -428,7 +452,7 @@ static void load_batch(struct trainer *t)
         memcpy(batch->images[b], t->data.images[id], sizeof(batch->images[b]));
     }
     diverge_phase(t->lane, DIVERGE_PHASE_DATA);
-    struct tensor ids = tensor_1d("ids", batch->ids, DIVERGE_I32, BATCH);
+    struct tensor ids = tensor_1d(DIVERGE_NAME_IDS, batch->ids, DIVERGE_I64, BATCH);
     struct tensor images = tensor_2d("images", batch->images, BATCH, PIXELS);
     struct tensor labels = tensor_1d("labels", batch->labels, DIVERGE_I32, BATCH);
     record(t, DIVERGE_ROLE_BATCH, 0, &ids);
@@ -462,20 +486,17 @@ static int forward_and_backward(struct trainer *t)
     return right;
 }
 
-static void update_layer(struct trainer *t, struct linear *layer)
+static void update_layer(struct trainer *t, const struct linear *layer)
 {
     int rows = layer->outputs;
     int columns = layer->inputs;
-    struct tensor weight = tensor_2d("weight", layer->weight, rows, columns);
-    struct tensor bias = tensor_1d("bias", layer->bias, DIVERGE_F32, rows);
-    struct tensor weight_grad = tensor_2d("weight.grad", layer->weight_grad, rows, columns);
-    struct tensor bias_grad = tensor_1d("bias.grad", layer->bias_grad, DIVERGE_F32, rows);
-    struct tensor weight_momentum =
-        tensor_2d("weight.momentum", layer->weight_momentum, rows, columns);
-    struct tensor bias_momentum =
-        tensor_1d("bias.momentum", layer->bias_momentum, DIVERGE_F32, rows);
+    struct tensor weight = tensor_2d(layer->weight_name, layer->weight, rows, columns);
+    struct tensor weight_grad = tensor_2d(layer->weight_name, layer->weight_grad, rows, columns);
+    struct tensor weight_momentum = tensor_2d("momentum", layer->weight_momentum, rows, columns);
+    struct tensor bias = tensor_1d(layer->bias_name, layer->bias, DIVERGE_F32, rows);
+    struct tensor bias_grad = tensor_1d(layer->bias_name, layer->bias_grad, DIVERGE_F32, rows);
+    struct tensor bias_momentum = tensor_1d("momentum", layer->bias_momentum, DIVERGE_F32, rows);
 
-    diverge_scope(t->lane, diverge_name(t->session, layer->scope));
     record(t, DIVERGE_ROLE_GRAD, 0, &weight_grad);
     record(t, DIVERGE_ROLE_GRAD, 0, &bias_grad);
     sgd_update(t, layer->scope, &weight, &weight_grad, &weight_momentum);
@@ -491,7 +512,7 @@ static int train_step(struct trainer *t, uint64_t k)
     diverge_phase(t->lane, DIVERGE_PHASE_OPTIMIZER);
     /* The learning rate halves every 400 steps. */
     t->lr = (float)ldexp(t->options.lr, -(int)(k / 400));
-    record_number(t, DIVERGE_ROLE_SCALAR, "lr", t->lr);
+    record_learning_rate(t);
     update_layer(t, &t->fc1);
     update_layer(t, &t->fc2);
     return right;
@@ -552,11 +573,15 @@ static float *new_floats(int count)
     return cells;
 }
 
-static void linear_init(struct trainer *t, struct linear *layer, const char *scope, int inputs,
-                        int outputs)
+/* `shape` has the names and sizes. */
+static void linear_init(struct trainer *t, struct linear *layer, const struct linear *shape)
 {
+    int inputs = shape->inputs;
+    int outputs = shape->outputs;
     *layer = (struct linear){
-        .scope = scope,
+        .scope = shape->scope,
+        .weight_name = shape->weight_name,
+        .bias_name = shape->bias_name,
         .inputs = inputs,
         .outputs = outputs,
         .weight = new_floats(inputs * outputs),
@@ -609,10 +634,21 @@ static void open_session(struct trainer *t)
 
 static void initialise(struct trainer *t)
 {
+    static const struct linear fc1 = {.scope = "fc1",
+                                      .weight_name = "fc1.weight",
+                                      .bias_name = "fc1.bias",
+                                      .inputs = PIXELS,
+                                      .outputs = HIDDEN};
+    static const struct linear fc2 = {.scope = "fc2",
+                                      .weight_name = "fc2.weight",
+                                      .bias_name = "fc2.bias",
+                                      .inputs = HIDDEN,
+                                      .outputs = CLASSES};
     t->generator = t->options.seed;
-    record_generator(t);
-    linear_init(t, &t->fc1, "fc1", PIXELS, HIDDEN);
-    linear_init(t, &t->fc2, "fc2", HIDDEN, CLASSES);
+    record_generator(t, 0);
+    linear_init(t, &t->fc1, &fc1);
+    linear_init(t, &t->fc2, &fc2);
+    record_generator(t, 1);
     t->lr = (float)t->options.lr;
     t->position = t->data.count; /* the first batch begins an epoch */
     for (int i = 0; i < t->data.count; i++)
