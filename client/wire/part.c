@@ -38,13 +38,32 @@ static int check_columns(const struct dvg_part *part)
     return 0;
 }
 
-static size_t popcount_column(struct dvg_bytes column, uint8_t bit)
+/* The eight bytes of `sums`, added up. */
+static size_t add_bytes(uint64_t sums)
 {
-    const uint64_t mask = UINT64_C(0x0101010101010101) * bit;
+    const uint64_t even = UINT64_C(0x00ff00ff00ff00ff);
+    uint64_t pairs = (sums & even) + ((sums >> 8) & even);
+    return (size_t)((pairs * UINT64_C(0x0001000100010001)) >> 48);
+}
+
+/*
+ * Bytes of the column that have `bit` set. Eight at a time, in sums a byte wide that are emptied before they
+ * can overflow: baseline x86-64 has no popcount instruction.
+ */
+static size_t count_bit(struct dvg_bytes column, uint8_t bit)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    const int shift = __builtin_ctz(bit);
     size_t total = 0;
     size_t at = 0;
-    for (; column.size - at >= 8; at += 8)
-        total += (size_t)__builtin_popcountll(dvg_load_u64(column.data + at) & mask);
+    while (column.size - at >= 8) {
+        size_t words = (column.size - at) / 8;
+        size_t end = at + 8 * (words < 255 ? words : 255);
+        uint64_t sums = 0;
+        for (; at < end; at += 8)
+            sums += (dvg_load_u64(column.data + at) >> shift) & ones;
+        total += add_bytes(sums);
+    }
     for (; at < column.size; at++)
         total += (column.data[at] & bit) != 0;
     return total;
@@ -64,7 +83,7 @@ static size_t records_with(const struct dvg_part *part, uint8_t bit)
     struct dvg_bytes column = part->columns[DVG_COLUMN_STATE];
     if (column.size == 1)
         return column.data[0] & bit ? part->count : 0;
-    return popcount_column(column, bit);
+    return count_bit(column, bit);
 }
 
 /* Sparse entries: indexes rise, and the records that have one are those whose state says so. */
