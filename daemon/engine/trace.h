@@ -99,6 +99,10 @@ struct trace_head {
     uint64_t dropped;
     bool sealed;
     bool gap; /* dropped or truncated records in this segment */
+    uint64_t unread; /* records of this segment with DVG_STATE_UNREAD */
+    /* Sums over this row and all before it in (stream, tier); 0: unknown, the engine then walks. */
+    uint64_t rows_through;
+    uint64_t records_through;
 };
 
 /* One tier of a stream: what can be compared by chain. */
@@ -112,6 +116,8 @@ struct trace_track {
     uint64_t segments;
     uint64_t records;
     uint64_t dropped;
+    uint64_t unread;       /* records that could not be read: such runs are never the same */
+    uint64_t first_unread; /* segment of the first one, when unread > 0 */
 };
 
 struct trace_stream {
