@@ -9,46 +9,44 @@
 #       LLVMFuzzerTestOneInput, run by libFuzzer under DIVERGE_FUZZ, else replayed by ctest
 #
 # Labels: unit, integration, cli, fault, cases, fuzz; `threads` marks what ThreadSanitizer must
-# see; `sweep` marks the long tier that `ctest` leaves out unless DVG_DEEP is asked for (see dev).
+# see; `sweep` marks the long tier of ./dev test --deep.
 #
-# Every test starts from one clean environment, below, and finds its tools there.
+# Every test starts from one clean environment, below, and finds the programs to run there.
 
-function(dvg_test_environment test)
+# Sets `ret` to the command prefix that gives a test nothing but these variables. Leaks are errors,
+# and the first race ends the process.
+function(dvg_clean_environment ret)
     set(home "${PROJECT_BINARY_DIR}/tests/home")
     file(MAKE_DIRECTORY "${home}")
-    set(changes
-        "HOME=set:${home}"
-        "LC_ALL=set:C.UTF-8"
-        "NO_COLOR=set:1"
-        "DVG_SOURCE_DIR=set:${PROJECT_SOURCE_DIR}"
-        "DVG_BUILD_DIR=set:${PROJECT_BINARY_DIR}"
-        "DVG_TEST_DATA=set:${PROJECT_SOURCE_DIR}/tests/data")
-    foreach(name IN ITEMS XDG_RUNTIME_DIR XDG_STATE_HOME XDG_CONFIG_HOME XDG_DATA_HOME
-            XDG_CACHE_HOME NOTIFY_SOCKET RANK WORLD_SIZE DIVERGE_STORE DIVERGE_SOCKET DIVERGE_RUN_ID
-            DIVERGE_RUN_NAME DIVERGE_LEVEL DIVERGE_SPOOL DIVERGE_WAIT_MS DIVERGE_DISABLE
-            DIVERGE_CONFIG DIVERGE_LOG DIVERGE_STEPS DIVERGE_SPOOL_BYTES DIVERGE_SKETCH
-            DIVERGE_RECORDING DIVERGE_KERNEL LD_PRELOAD DVG_FAULT DVG_FAULT_REPORT)
-        list(APPEND changes "${name}=unset:")
-    endforeach()
+    set(asan detect_leaks=1 strict_string_checks=1 detect_stack_use_after_return=1
+        allocator_may_return_null=1)
+    set(tsan halt_on_error=1 second_deadlock_stack=1
+        suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp)
+    list(JOIN asan ":" asan)
+    list(JOIN tsan ":" tsan)
+    set(command /usr/bin/env -i
+        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        "HOME=${home}"
+        "LC_ALL=C.UTF-8"
+        "TZ=UTC"
+        "NO_COLOR=1"
+        "ASAN_OPTIONS=${asan}"
+        "UBSAN_OPTIONS=print_stacktrace=1"
+        "TSAN_OPTIONS=${tsan}"
+        "DVG_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
+        "DVG_BUILD_DIR=${PROJECT_BINARY_DIR}"
+        "DVG_TEST_DATA=${PROJECT_SOURCE_DIR}/tests/data")
     foreach(pair IN ITEMS "DVG_DIVERGED diverged" "DVG_DIVERGECTL divergectl"
-            "DVG_FAULT_LIB dvgfault")
+            "DVG_DIGITS_TRAIN digits_train" "DVG_FAULT_LIB dvgfault")
         separate_arguments(pair)
         list(GET pair 0 variable)
         list(GET pair 1 target)
         if(TARGET ${target})
-            list(APPEND changes "${variable}=set:$<TARGET_FILE:${target}>")
+            list(APPEND command "${variable}=$<TARGET_FILE:${target}>")
         endif()
     endforeach()
-    set_tests_properties(${test} PROPERTIES
-        ENVIRONMENT_MODIFICATION "${changes}"
-        ENVIRONMENT "${DVG_SANITIZER_ENVIRONMENT}")
+    set(${ret} "${command}" PARENT_SCOPE)
 endfunction()
-
-# One process finds all: leaks are errors, and a finding ends the process with a status of its own.
-set(DVG_SANITIZER_ENVIRONMENT
-    "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1:allocator_may_return_null=1"
-    "UBSAN_OPTIONS=print_stacktrace=1"
-    "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp")
 
 # Sanitized programs run several times slower.
 function(dvg_test_limits test timeout labels)
@@ -69,9 +67,9 @@ function(dvg_add_test)
     add_executable(${arg_NAME} ${arg_SOURCES})
     target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} dvg_flags diverge_headers
         PkgConfig::CMOCKA Threads::Threads)
-    add_test(NAME ${arg_NAME} COMMAND ${arg_NAME})
+    dvg_clean_environment(clean)
+    add_test(NAME ${arg_NAME} COMMAND ${clean} $<TARGET_FILE:${arg_NAME}>)
     dvg_test_limits(${arg_NAME} "${arg_TIMEOUT}" "${arg_LABELS}")
-    dvg_test_environment(${arg_NAME})
 endfunction()
 
 function(dvg_add_script_test)
@@ -79,10 +77,10 @@ function(dvg_add_script_test)
     if(NOT arg_LABELS)
         set(arg_LABELS cli)
     endif()
+    dvg_clean_environment(clean)
     add_test(NAME ${arg_NAME}
-        COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT}" ${arg_ARGS})
+        COMMAND ${clean} bash "${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT}" ${arg_ARGS})
     dvg_test_limits(${arg_NAME} "${arg_TIMEOUT}" "${arg_LABELS}")
-    dvg_test_environment(${arg_NAME})
 endfunction()
 
 function(dvg_add_fuzzer)
@@ -91,17 +89,17 @@ function(dvg_add_fuzzer)
     add_executable(${arg_NAME} ${arg_SOURCES})
     target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} dvg_flags diverge_headers
         Threads::Threads)
+    dvg_clean_environment(clean)
     if(DIVERGE_FUZZ)
         target_link_options(${arg_NAME} PRIVATE -fsanitize=fuzzer)
         set_property(GLOBAL APPEND_STRING PROPERTY DVG_FUZZERS
             "${arg_NAME} $<TARGET_FILE:${arg_NAME}> ${arg_CORPUS}\n")
-        add_test(NAME ${arg_NAME} COMMAND ${arg_NAME} -runs=0 "${arg_CORPUS}")
+        add_test(NAME ${arg_NAME} COMMAND ${clean} $<TARGET_FILE:${arg_NAME}> -runs=0 "${arg_CORPUS}")
     else()
         target_sources(${arg_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support/fuzz_replay.c)
-        add_test(NAME ${arg_NAME} COMMAND ${arg_NAME} "${arg_CORPUS}")
+        add_test(NAME ${arg_NAME} COMMAND ${clean} $<TARGET_FILE:${arg_NAME}> "${arg_CORPUS}")
     endif()
     dvg_test_limits(${arg_NAME} "" fuzz)
-    dvg_test_environment(${arg_NAME})
 endfunction()
 
 # The list that `./dev test --deep` walks: name, program, corpus; one fuzz target a line.
