@@ -301,7 +301,7 @@ static void add_gradients_parallel(struct trainer *t, const struct linear *layer
                                    const float *y_grad)
 {
     int threads = t->options.threads;
-    pthread_t ids[MAX_THREADS];
+    pthread_t ids[MAX_THREADS] = {0};
     struct gradient_share shares[MAX_THREADS];
     pthread_barrier_t start;
     pthread_barrier_init(&start, NULL, (unsigned)threads);
