@@ -25,8 +25,8 @@
  *
  * Threads: session calls may come from any thread. A lane is the ordered record of one recording
  * thread; its calls may come from any thread too (an autograd thread records into the lane of the
- * thread it works for), they are serialised. Boundaries and steps are the session's: call them where
- * no other thread is recording into the segment that ends.
+ * thread it works for), they are serialised. Boundaries and steps are the session's: call them
+ * where no other thread is recording into the segment that ends.
  * Fork: a child of fork() inherits a session that is closed for it: calls return DIVERGE_ECLOSED,
  * nothing is sent, the parent's stream is untouched.
  * Memory: everything passed in is borrowed for the call and copied when it is kept.
@@ -60,31 +60,38 @@ struct diverge_metadata {
 };
 
 /*
- * Options of a session. Zero or NULL means: the environment's DIVERGE_… variable where one is named,
- * else the default in brackets.
+ * Options of a session. Zero or NULL means: the environment's DIVERGE_… variable where one is
+ * named, else the default in brackets.
  */
 struct diverge_options {
-    size_t size;             /* sizeof(struct diverge_options); DIVERGE_OPTIONS_INIT sets it */
-    const char *name;        /* run name, DIVERGE_RUN_NAME [the program's name]; see design: collisions get ".2" */
-    const char *run_id;      /* 32 hex digits, get or create, DIVERGE_RUN_ID [a new random one] */
-    int32_t rank;            /* this process, RANK [0]; -1 in the struct also means: from environment */
-    int32_t world;           /* declared number of ranks, WORLD_SIZE [1] */
-    int32_t level;           /* enum diverge_tier, DIVERGE_LEVEL [op]; -1: from environment */
-    const char *steps;       /* steps to record above pulse, "100:103,200", DIVERGE_STEPS [all] */
-    const char *socket_path; /* DIVERGE_SOCKET [$XDG_RUNTIME_DIR/diverge/diverged.sock, /tmp/diverge-$UID/…] */
-    const char *spool_dir;   /* DIVERGE_SPOOL [beside the socket]; where frames wait while no daemon listens */
-    uint64_t spool_bytes;    /* cap of the spool file, DIVERGE_SPOOL_BYTES [1 GiB] */
-    size_t ring_bytes;       /* memory of a lane's ring [16 MiB first lane, 1 MiB others]; rounded up to 2^n */
-    int32_t wait_ms;         /* longest wait for room, a segment, DIVERGE_WAIT_MS [100]; -1: default, 0 in the
-                                environment or DIVERGE_NO_WAIT here: never wait */
-    int32_t sketch;          /* 0 default [off], 32 or 64: sketches for tiers step and layer;
-                                DIVERGE_SKETCH */
-    uint32_t flags;          /* DIVERGE_OPEN_* */
+    size_t size; /* sizeof(struct diverge_options); DIVERGE_OPTIONS_INIT sets it */
+    /* Run name, DIVERGE_RUN_NAME [the program's name]; see design: collisions get ".2" */
+    const char *name;
+    const char *run_id; /* 32 hex digits, get or create, DIVERGE_RUN_ID [a new random one] */
+    int32_t rank;       /* this process, RANK [0]; -1 also means: from environment */
+    int32_t world;      /* declared number of ranks, WORLD_SIZE [1] */
+    int32_t level;      /* enum diverge_tier, DIVERGE_LEVEL [op]; -1: from environment */
+    const char *steps;  /* steps to record above pulse, "100:103,200", DIVERGE_STEPS [all] */
+    /* DIVERGE_SOCKET [$XDG_RUNTIME_DIR/diverge/diverged.sock, /tmp/diverge-$UID/…] */
+    const char *socket_path;
+    /* DIVERGE_SPOOL [beside the socket]; where frames wait while no daemon listens */
+    const char *spool_dir;
+    uint64_t spool_bytes; /* cap of the spool file, DIVERGE_SPOOL_BYTES [1 GiB] */
+    /* Memory of a lane's ring [16 MiB first lane, 1 MiB others]; rounded up to 2^n */
+    size_t ring_bytes;
+    /* Longest wait for room, a segment, DIVERGE_WAIT_MS [100]; -1: default, 0 in the environment
+     * or DIVERGE_NO_WAIT here: never wait */
+    int32_t wait_ms;
+    int32_t
+        sketch; /* 0 default [off], 32 or 64: sketches for tiers step and layer; DIVERGE_SKETCH */
+    uint32_t flags; /* DIVERGE_OPEN_* */
     const struct diverge_metadata *metadata;
     size_t n_metadata;
-    const char *recording;   /* write a recording file here instead of talking to a daemon, DIVERGE_RECORDING */
-    const char *spec;        /* what else filters records (modules, minimum size); runs compare by chains
-                                only with equal spec [""] */
+    /* Write a recording file here instead of talking to a daemon, DIVERGE_RECORDING */
+    const char *recording;
+    /* What else filters records (modules, minimum size); runs compare by chains only with equal
+     * spec [""] */
+    const char *spec;
 };
 
 #define DIVERGE_NO_WAIT (-2)
@@ -95,11 +102,23 @@ enum {
     DIVERGE_OPEN_REQUIRE = 4,    /* fail with EUNAVAIL when no daemon answers; default: spool */
 };
 
+#ifdef __cplusplus
+/* C++ has designated initialisers only from C++20 on. */
+#define DIVERGE_OPTIONS_INIT diverge_options_default()
+static inline diverge_options diverge_options_default()
+{
+    diverge_options options = {};
+    options.size = sizeof(options);
+    options.rank = options.world = options.level = options.wait_ms = -1;
+    return options;
+}
+#else
 #define DIVERGE_OPTIONS_INIT                                                                       \
     {                                                                                              \
         .size = sizeof(struct diverge_options), .rank = -1, .world = -1, .level = -1,              \
         .wait_ms = -1,                                                                             \
     }
+#endif
 
 /*
  * Opens a session: connects (at most 1 s), or starts spooling. Sets *ret to NULL and returns
@@ -112,7 +131,8 @@ DIVERGE_API int diverge_session_open(const struct diverge_options *options,
 /*
  * Ends the run's stream: drains the rings, waits up to 10 s for the daemon's acknowledgement, else
  * leaves the rest in the spool, and frees the session. Lanes are freed with it. Returns 0 when
- * everything recorded was acknowledged, EAGAIN when some is spooled, EDROPPED when some was dropped.
+ * everything recorded was acknowledged, EAGAIN when some is spooled, EDROPPED when some was
+ * dropped.
  */
 DIVERGE_API int diverge_session_close(struct diverge_session *session,
                                       enum diverge_outcome outcome);
@@ -143,7 +163,8 @@ DIVERGE_API int diverge_flush(struct diverge_session *session, int timeout_ms);
 /* Ends the current segment and begins boundary k / step k. k must not go back (EINVAL). */
 DIVERGE_API int diverge_boundary(struct diverge_session *session, uint64_t k);
 DIVERGE_API int diverge_step(struct diverge_session *session, uint64_t k);
-/* A framework's own counter (global_step, epoch, batch): recorded as evidence, printed with steps. */
+/* A framework's own counter (global_step, epoch, batch): recorded as evidence, printed with steps.
+ */
 DIVERGE_API int diverge_counter(struct diverge_session *session, const char *name, int64_t value);
 /* Whether records of this tier are taken in the current segment (level and step filter). */
 DIVERGE_API bool diverge_wants(struct diverge_session *session, enum diverge_tier tier);
@@ -161,17 +182,18 @@ DIVERGE_API struct diverge_lane *diverge_lane_open(struct diverge_session *sessi
 typedef uint32_t diverge_name_t;
 DIVERGE_API diverge_name_t diverge_name(struct diverge_session *session, const char *text);
 
-/* Context of the records that follow in this lane. Each lasts until changed; a segment's begin resets
- * micro-step to 0, region and scope to none, phase to `boundary`, `init` or `forward`. */
+/* Context of the records that follow in this lane. Each lasts until changed; a segment's begin
+ * resets micro-step to 0, region and scope to none, phase to `boundary`, `init` or `forward`. */
 DIVERGE_API int diverge_phase(struct diverge_lane *lane, enum diverge_phase phase);
 DIVERGE_API int diverge_micro_step(struct diverge_lane *lane, uint32_t micro_step);
 DIVERGE_API int diverge_region(struct diverge_lane *lane, diverge_name_t region); /* 0: none */
-DIVERGE_API int diverge_scope(struct diverge_lane *lane, diverge_name_t scope);   /* canonical path */
+DIVERGE_API int diverge_scope(struct diverge_lane *lane, diverge_name_t scope); /* canonical path */
 
 /*
  * Begins a call of `op`; inputs and outputs that follow belong to it, until diverge_op_end. Calls
- * nest (at most 64 deep); only the innermost is recorded into. `flags`: DIVERGE_FLAG_* of the call's
- * outputs. `arguments`: text of the non-tensor arguments, or NULL; its digest is compared, the text shown.
+ * nest (at most 64 deep); only the innermost is recorded into. `flags`: DIVERGE_FLAG_* of the
+ * call's outputs. `arguments`: text of the non-tensor arguments, or NULL; its digest is compared,
+ * the text shown.
  * `source`: "file.py:12" or NULL; an annotation, shown, never compared.
  */
 DIVERGE_API int diverge_op_begin(struct diverge_lane *lane, diverge_name_t op, uint32_t flags,
@@ -196,8 +218,9 @@ struct diverge_tensor {
     struct diverge_view view;
     const struct diverge_sharding *sharding; /* NULL: whole */
     /*
-     * Identity of the memory, for inherited inputs; storage 0: unknown. `storage` is unique for the life of
-     * an allocation (a generation, not an address), `version` counts writes into it, `offset` in elements.
+     * Identity of the memory, for inherited inputs; storage 0: unknown. `storage` is unique for the
+     * life of an allocation (a generation, not an address), `version` counts writes into it,
+     * `offset` in elements.
      */
     uint64_t storage;
     uint64_t version;
@@ -212,17 +235,19 @@ struct diverge_observation {
     diverge_name_t name;
     uint32_t flags;         /* DIVERGE_FLAG_* beside those of the op */
     diverge_ref_t producer; /* of an input; 0: none or unknown */
-    bool inherit;           /* an input: take the producer's value when the identity is known, do not measure */
+    /* An input: take the producer's value when the identity is known, do not measure */
+    bool inherit;
 };
 /*
  * Default tiers: input, output, attr, collective: op (outside any op: layer); param, buffer, grad,
- * optstate: step; batch, loss, scalar: pulse; rng and everything with DIVERGE_FLAG_EVIDENCE: evidence.
+ * optstate: step; batch, loss, scalar: pulse; rng and everything with DIVERGE_FLAG_EVIDENCE:
+ * evidence.
  */
 #define DIVERGE_TIER_DEFAULT (-1)
 
 /*
- * Fingerprints a tensor now and records it. ret may be NULL. Outside the level or step filter nothing
- * is computed and 0 is returned.
+ * Fingerprints a tensor now and records it. ret may be NULL. Outside the level or step filter
+ * nothing is computed and 0 is returned.
  */
 DIVERGE_API int diverge_record(struct diverge_lane *lane, const struct diverge_observation *what,
                                const struct diverge_tensor *tensor, diverge_ref_t *ret);
@@ -246,8 +271,9 @@ DIVERGE_API int diverge_record_bytes(struct diverge_lane *lane,
                                      size_t size);
 
 /*
- * Deferred: reserve the record in order now, complete it later from any thread. The segment is sent when
- * all its reservations are complete; those still open when the session closes are marked unread.
+ * Deferred: reserve the record in order now, complete it later from any thread. The segment is sent
+ * when all its reservations are complete; those still open when the session closes are marked
+ * unread.
  * Of tensor->view all but data is read. *ret_token is never 0.
  */
 DIVERGE_API int diverge_reserve(struct diverge_lane *lane, const struct diverge_observation *what,
@@ -256,7 +282,8 @@ DIVERGE_API int diverge_reserve(struct diverge_lane *lane, const struct diverge_
 DIVERGE_API int diverge_complete(struct diverge_session *session, uint64_t token,
                                  const struct diverge_fingerprint *fingerprint);
 
-/* A storage was freed or written by something unknown: drop what is known of it. 0: of all storages. */
+/* A storage was freed or written by something unknown: drop what is known of it. 0: of all
+ * storages. */
 DIVERGE_API int diverge_forget(struct diverge_session *session, uint64_t storage);
 
 DIVERGE_API const char *diverge_strerror(int status);

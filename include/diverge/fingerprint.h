@@ -37,7 +37,7 @@ struct diverge_extent {
 
 /* A tensor in memory. Borrowed for the call. */
 struct diverge_view {
-    const void *data;       /* first logical element; NULL only when there are no elements */
+    const void *data; /* first logical element; NULL only when there are no elements */
     enum diverge_dtype dtype;
     int32_t ndim;           /* 0..DIVERGE_MAX_NDIM; 0: a scalar tensor of one element */
     const int64_t *sizes;   /* ndim sizes, each >= 0 */
@@ -95,7 +95,8 @@ enum {
 /*
  * Fingerprints `view`; `what` is a set of DIVERGE_WITH_*. *ret is untouched on failure.
  * DIVERGE_EINVAL: dtype, sizes, strides or extents do not fit together (extent lengths that do not
- * add up, a size below 0, an element count or global end beyond 2^60 bytes, NULL data with elements).
+ * add up, a size below 0, an element count or global end beyond 2^60 bytes, NULL data with
+ * elements).
  */
 DIVERGE_API int diverge_fingerprint(const struct diverge_view *view, unsigned what,
                                     struct diverge_fingerprint *ret);
@@ -110,7 +111,8 @@ DIVERGE_API uint64_t diverge_checksum_subtract(uint64_t b, uint64_t a);
 /* A well-mixed 64-bit value of a finished checksum. Never add mixed values. */
 DIVERGE_API uint64_t diverge_mix64(uint64_t checksum);
 
-/* Relative L2 distance estimated from two sketches and the L2 norm of the first; NaN when unknown. */
+/* Relative L2 distance estimated from two sketches and the L2 norm of the first; NaN when unknown.
+ */
 DIVERGE_API double diverge_sketch_distance(const float *a, const float *b, uint32_t size,
                                            double l2_of_a);
 
@@ -121,8 +123,8 @@ struct diverge_located {
 
 /*
  * The single changed words among [first, first + words) that explain delta = H_B - H_A
- * (diverge_checksum_subtract). Writes up to `capacity` to `found`, returns how many there are (may be
- * more than capacity). By chance about words * 2^-28 of them are false.
+ * (diverge_checksum_subtract). Writes up to `capacity` to `found`, returns how many there are (may
+ * be more than capacity). By chance about words * 2^-28 of them are false.
  */
 DIVERGE_API size_t diverge_locate(uint64_t delta, uint64_t first, uint64_t words,
                                   struct diverge_located *found, size_t capacity);
