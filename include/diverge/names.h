@@ -14,7 +14,8 @@
  *   role rng, phase init or boundary, scope "", name of the generator ("global", "python",
  *     "numpy", "cuda:0")
  *     slot 0 where the state is read first in a segment (in init: before construction; in a
- *     boundary: right after the optimizer), slot 1 when the segment closes (in init: after construction)
+ *     boundary: right after the optimizer), slot 1 when the segment closes (in init: after
+ *     construction)
  *   role scalar, phase optimizer or boundary, scope "group0", "group1", …
  *     "lr", "weight_decay", "momentum", "loss_scale", "grad_norm", …
  *   role optstate, scope "", name "<parameter>.<item>", e.g. "fc1.weight.exp_avg",

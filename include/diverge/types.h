@@ -136,7 +136,13 @@ enum {
 };
 
 /* Segment index: 0 init, 2k+1 boundary k, 2k+2 step k. */
-static inline uint64_t diverge_segment_of_boundary(uint64_t k) { return 2 * k + 1; }
-static inline uint64_t diverge_segment_of_step(uint64_t k) { return 2 * k + 2; }
+static inline uint64_t diverge_segment_of_boundary(uint64_t k)
+{
+    return 2 * k + 1;
+}
+static inline uint64_t diverge_segment_of_step(uint64_t k)
+{
+    return 2 * k + 2;
+}
 
 #endif
