@@ -196,12 +196,21 @@ static int make_folders(const char *dir)
     return mkdir(dir, 0700) == 0 || errno == EEXIST ? 0 : -1;
 }
 
+int paths_folder_make(const char *dir, struct paths_error *error)
+{
+    if (make_folders(dir) == 0)
+        return 0;
+    int status = errno == EACCES || errno == EPERM || errno == EROFS ? DIVERGE_EPERM
+                 : errno == ENOSPC || errno == EDQUOT                ? DIVERGE_EFULL
+                                                                     : DIVERGE_EIO;
+    return refuse(error, status, "cannot make the folder %s: %s", dir, strerror(errno));
+}
+
 int paths_folder_private(const char *dir, struct paths_error *error)
 {
-    if (make_folders(dir) != 0)
-        return refuse(error, errno == EACCES || errno == EPERM || errno == EROFS ? DIVERGE_EPERM
-                                                                                 : DIVERGE_EIO,
-                      "cannot make the folder %s: %s", dir, strerror(errno));
+    int rc = paths_folder_make(dir, error);
+    if (rc)
+        return rc;
     struct stat st;
     if (lstat(dir, &st) != 0)
         return refuse(error, DIVERGE_EIO, "%s: %s", dir, strerror(errno));

@@ -54,8 +54,11 @@ int paths_lock_holder(const char *lock, struct paths_holder *ret);
 /* The folder part of `path` ("." when it has none). ELIMIT when it does not fit. */
 int paths_parent(const char *path, char ret[PATHS_MAX]);
 
+/* Makes `dir`, with its parents, as 0700 when it is missing. EPERM, EIO. */
+int paths_folder_make(const char *dir, struct paths_error *error);
+
 /*
- * Makes `dir`, with its parents, as 0700 when it is missing; then checks with lstat that it is a folder of this
+ * paths_folder_make, then checks with lstat that it is a folder of this
  * user's (or root's own, for root) that nobody else can enter or write. EPERM, EIO; error->text says what to do.
  */
 int paths_folder_private(const char *dir, struct paths_error *error);
