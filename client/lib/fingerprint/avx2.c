@@ -67,21 +67,20 @@ INLINE __m256i fold(__m256i x)
     return _mm256_add_epi64(_mm256_and_si256(x, prime), _mm256_srli_epi64(x, 61));
 }
 
-/* Eight words: the even ones as they lie, the odd ones shifted down. */
+/*
+ * Eight words: a multiplication takes the even ones. The odd ones are shifted down, and their keys
+ * loaded one word further on, which is cheaper than a shift.
+ */
 INLINE void add_products(struct products *sums, const uint8_t *bytes, const uint32_t *low,
                          const uint32_t *high)
 {
     __m256i x = load_int(bytes);
-    __m256i l = load_int(low);
-    __m256i h = load_int(high);
-    __m256i x_odd = _mm256_srli_epi64(x, 32);
-    __m256i l_odd = _mm256_srli_epi64(l, 32);
-    __m256i h_odd = _mm256_srli_epi64(h, 32);
+    __m256i x_odd = _mm256_castps_si256(_mm256_movehdup_ps(_mm256_castsi256_ps(x)));
 
-    sums->low_even = _mm256_add_epi64(sums->low_even, _mm256_mul_epu32(x, l));
-    sums->high_even = _mm256_add_epi64(sums->high_even, _mm256_mul_epu32(x, h));
-    sums->low_odd = _mm256_add_epi64(sums->low_odd, _mm256_mul_epu32(x_odd, l_odd));
-    sums->high_odd = _mm256_add_epi64(sums->high_odd, _mm256_mul_epu32(x_odd, h_odd));
+    sums->low_even = _mm256_add_epi64(sums->low_even, _mm256_mul_epu32(x, load_int(low)));
+    sums->high_even = _mm256_add_epi64(sums->high_even, _mm256_mul_epu32(x, load_int(high)));
+    sums->low_odd = _mm256_add_epi64(sums->low_odd, _mm256_mul_epu32(x_odd, load_int(low + 1)));
+    sums->high_odd = _mm256_add_epi64(sums->high_odd, _mm256_mul_epu32(x_odd, load_int(high + 1)));
     PIN(sums->low_even);
     PIN(sums->high_even);
     PIN(sums->low_odd);
@@ -109,6 +108,7 @@ INLINE uint64_t sum_lanes(__m256i even, __m256i odd)
 INLINE void add_sixteen(struct products *sums, const uint8_t *bytes, const uint32_t *low,
                         const uint32_t *high, bool ahead)
 {
+#pragma GCC unroll 4
     for (unsigned v = 0; v < 16; v++) {
         if (ahead && v % 2 == 0)
             _mm_prefetch((const char *)bytes + AHEAD_BYTES + 32 * v, _MM_HINT_T0);
@@ -117,27 +117,49 @@ INLINE void add_sixteen(struct products *sums, const uint8_t *bytes, const uint3
     fold_products(sums);
 }
 
+INLINE void products_init(struct products *sums)
+{
+    sums->low_even = _mm256_setzero_si256();
+    sums->low_odd = _mm256_setzero_si256();
+    sums->high_even = _mm256_setzero_si256();
+    sums->high_odd = _mm256_setzero_si256();
+}
+
+INLINE dvg_u128 sum_products(const struct products *sums)
+{
+    uint64_t high = dvg_residue(sum_lanes(sums->high_even, sums->high_odd));
+
+    return ((dvg_u128)high << 32) + sum_lanes(sums->low_even, sums->low_odd);
+}
+
+/* A whole block: what large tensors are made of, so the next ones are fetched meanwhile. */
+static AVX2 uint64_t whole_block(const uint8_t *bytes)
+{
+    struct products sums;
+
+    products_init(&sums);
+    for (unsigned i = 0; i < DVG_BLOCK; i += 128)
+        add_sixteen(&sums, bytes + 4 * i, &dvg_key_low[i], &dvg_key_high[i], true);
+    return dvg_residue128(sum_products(&sums));
+}
+
 static AVX2 uint64_t block_sum(const uint8_t *bytes, size_t words, unsigned first)
 {
-    struct products sums = {
-        _mm256_setzero_si256(),
-        _mm256_setzero_si256(),
-        _mm256_setzero_si256(),
-        _mm256_setzero_si256(),
-    };
     const uint32_t *low = &dvg_key_low[first];
     const uint32_t *high = &dvg_key_high[first];
-    bool ahead = words == DVG_BLOCK;
+    struct products sums;
     size_t i = 0;
 
+    if (words == DVG_BLOCK)
+        return whole_block(bytes);
+    products_init(&sums);
     for (; i + 128 <= words; i += 128)
-        add_sixteen(&sums, bytes + 4 * i, low + i, high + i, ahead);
+        add_sixteen(&sums, bytes + 4 * i, low + i, high + i, false);
     for (; i + VECTOR <= words; i += VECTOR)
         add_products(&sums, bytes + 4 * i, low + i, high + i);
     fold_products(&sums);
 
-    uint64_t high_sum = dvg_residue(sum_lanes(sums.high_even, sums.high_odd));
-    dvg_u128 total = ((dvg_u128)high_sum << 32) + sum_lanes(sums.low_even, sums.low_odd);
+    dvg_u128 total = sum_products(&sums);
 
     for (; i < words; i++) {
         uint32_t word;
@@ -307,7 +329,7 @@ struct totals {
 
 struct half {
     __m256 lane[4];
-    __m256 sum[2];
+    __m256 sum;
     __m256 squares[2];
     __m256 min;
     __m256 max;
@@ -319,37 +341,58 @@ INLINE void half_init(struct half *half)
 {
     for (unsigned v = 0; v < 4; v++)
         half->lane[v] = _mm256_setzero_ps();
-    for (unsigned v = 0; v < 2; v++) {
-        half->sum[v] = _mm256_setzero_ps();
-        half->squares[v] = _mm256_setzero_ps();
-    }
+    half->sum = _mm256_setzero_ps();
+    half->squares[0] = _mm256_setzero_ps();
+    half->squares[1] = _mm256_setzero_ps();
     half->min = _mm256_set1_ps(INFINITY);
     half->max = _mm256_set1_ps(-INFINITY);
     half->zero = _mm256_setzero_si256();
     half->padding = 0;
 }
 
+INLINE void add_range(struct half *half, const __m256 *x)
+{
+    __m256 low = _mm256_min_ps(_mm256_min_ps(x[0], x[1]), _mm256_min_ps(x[2], x[3]));
+    __m256 high = _mm256_max_ps(_mm256_max_ps(x[0], x[1]), _mm256_max_ps(x[2], x[3]));
+
+    half->min = _mm256_min_ps(low, half->min); /* the second operand when there is a NaN */
+    half->max = _mm256_max_ps(high, half->max);
+}
+
+INLINE __m256i zero_mask(__m256 x)
+{
+    return _mm256_castps_si256(_mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_EQ_OQ));
+}
+
+INLINE void add_sums(struct half *half, const __m256 *x)
+{
+#pragma GCC unroll 2
+    for (unsigned v = 0; v < 4; v += 2) {
+        __m256i zero = _mm256_add_epi32(zero_mask(x[v]), zero_mask(x[v + 1]));
+
+        half->sum = _mm256_add_ps(half->sum, _mm256_add_ps(x[v], x[v + 1]));
+        half->squares[0] = _mm256_fmadd_ps(x[v], x[v], half->squares[0]);
+        half->squares[1] = _mm256_fmadd_ps(x[v + 1], x[v + 1], half->squares[1]);
+        half->zero = _mm256_add_epi32(half->zero, zero);
+    }
+}
+
 /* 32 components. `range` has the same, or, where `data` is padded with zeros, others of the half. */
 INLINE void add_group(struct half *half, load_fn *load, size_t bytes, const uint8_t *data,
-                      const uint8_t *range, const uint32_t *signs, bool stats, bool sketch)
+                      const uint8_t *range, const uint32_t *signs, bool sketch)
 {
+    __m256 x[4];
+    __m256 y[4];
+
 #pragma GCC unroll 4
     for (unsigned v = 0; v < 4; v++) {
-        __m256 x = load(data + v * VECTOR * bytes);
-        __m256 y = range == data ? x : load(range + v * VECTOR * bytes);
-
-        if (stats) {
-            __m256 is_zero = _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_EQ_OQ);
-
-            half->sum[v & 1] = _mm256_add_ps(half->sum[v & 1], x);
-            half->squares[v & 1] = _mm256_fmadd_ps(x, x, half->squares[v & 1]);
-            half->min = _mm256_min_ps(y, half->min); /* the second operand when y is NaN */
-            half->max = _mm256_max_ps(y, half->max);
-            half->zero = _mm256_add_epi32(half->zero, _mm256_castps_si256(is_zero));
-        }
+        x[v] = load(data + v * VECTOR * bytes);
+        y[v] = range == data ? x[v] : load(range + v * VECTOR * bytes);
         if (sketch)
-            half->lane[v] = _mm256_add_ps(half->lane[v], with_sign(x, signs + v * VECTOR));
+            half->lane[v] = _mm256_add_ps(half->lane[v], with_sign(x[v], signs + v * VECTOR));
     }
+    add_range(half, y);
+    add_sums(half, x);
 }
 
 /*
@@ -357,44 +400,41 @@ INLINE void add_group(struct half *half, load_fn *load, size_t bytes, const uint
  * sides, which add nothing but to the count of zeros.
  */
 INLINE void add_padded(struct half *half, load_fn *load, size_t bytes, const uint8_t *data,
-                       unsigned before, unsigned count, const uint32_t *signs, bool stats,
-                       bool sketch)
+                       unsigned before, unsigned count, const uint32_t *signs, bool sketch)
 {
     uint8_t padded[GROUP * 4] __attribute__((aligned(32)));
     uint8_t range[GROUP * 4] __attribute__((aligned(32)));
 
     memset(padded, 0, sizeof(padded));
     memcpy(padded + before * bytes, data, count * bytes);
-    if (stats) {
-        for (unsigned i = 0; i < GROUP; i++)
-            memcpy(range + i * bytes, data, bytes);
-        memcpy(range, data, count * bytes);
-        half->padding += GROUP - count;
-    }
-    add_group(half, load, bytes, padded, range, signs, stats, sketch);
+    for (unsigned i = count; i < GROUP; i++)
+        memcpy(range + i * bytes, data, bytes);
+    memcpy(range, data, count * bytes);
+    half->padding += GROUP - count;
+    add_group(half, load, bytes, padded, range, signs, sketch);
 }
 
 /* `r` is the index in the block of the first of `count` components, all within one half. */
 INLINE void add_half(struct half *half, load_fn *load, size_t bytes, const uint8_t *data,
-                     unsigned r, unsigned count, bool stats, bool sketch)
+                     unsigned r, unsigned count, bool sketch)
 {
     unsigned before = r % GROUP;
 
     if (before) {
         unsigned head = count < GROUP - before ? count : GROUP - before;
 
-        add_padded(half, load, bytes, data, before, head, &dvg_sign[r - before], stats, sketch);
+        add_padded(half, load, bytes, data, before, head, &dvg_sign[r - before], sketch);
         data += head * bytes;
         r += head;
         count -= head;
     }
     for (; count >= GROUP; count -= GROUP) {
-        add_group(half, load, bytes, data, data, &dvg_sign[r], stats, sketch);
+        add_group(half, load, bytes, data, data, &dvg_sign[r], sketch);
         data += GROUP * bytes;
         r += GROUP;
     }
     if (count)
-        add_padded(half, load, bytes, data, 0, count, &dvg_sign[r], stats, sketch);
+        add_padded(half, load, bytes, data, 0, count, &dvg_sign[r], sketch);
 }
 
 /* Whether float32 lanes were good enough: see the top of this file. A half of zeros is. */
@@ -427,7 +467,7 @@ INLINE __m256i widen_count(__m256i negative)
 
 INLINE void add_totals(struct totals *totals, const struct half *half)
 {
-    totals->sum = _mm256_add_pd(totals->sum, widen_sum(_mm256_add_ps(half->sum[0], half->sum[1])));
+    totals->sum = _mm256_add_pd(totals->sum, widen_sum(half->sum));
     totals->squares = _mm256_add_pd(
         totals->squares, widen_sum(_mm256_add_ps(half->squares[0], half->squares[1])));
     totals->min = _mm256_min_ps(totals->min, half->min);
@@ -594,55 +634,52 @@ INLINE void again(load_fn *load, size_t bytes, const uint8_t *data, uint64_t sta
     careful_half(values, from, from + count, start / DVG_HALF, stats, sketch);
 }
 
-/* As dvg_kernel.measure, for one way to load. */
+/* As dvg_kernel.measure, for one way to load; `sketch` may be NULL. */
 INLINE void measure_narrow(load_fn *load, size_t bytes, const uint8_t *data, size_t count,
-                           uint64_t start, struct dvg_stats *stats, struct dvg_sketch *sketch,
-                           bool with_stats, bool with_sketch)
+                           uint64_t start, struct dvg_stats *stats, struct dvg_sketch *sketch)
 {
     struct totals totals;
 
-    if (with_stats) {
-        totals_init(&totals);
-        stats->numel += count;
-    }
+    totals_init(&totals);
+    stats->numel += count;
     while (count) {
         size_t left = DVG_HALF - start % DVG_HALF;
         unsigned now = (unsigned)(count < left ? count : left);
         struct half half;
 
         half_init(&half);
-        add_half(&half, load, bytes, data, (unsigned)(start % DVG_BLOCK), now, true, with_sketch);
-        if (!half_is_fine(&half)) {
-            again(load, bytes, data, start, now, with_stats ? stats : NULL,
-                  with_sketch ? sketch : NULL);
-        } else {
-            if (with_stats)
-                add_totals(&totals, &half);
-            if (with_sketch)
+        add_half(&half, load, bytes, data, (unsigned)(start % DVG_BLOCK), now, sketch != NULL);
+        if (half_is_fine(&half)) {
+            add_totals(&totals, &half);
+            if (sketch)
                 place_lanes(sketch, start / DVG_HALF, half.lane);
+        } else {
+            again(load, bytes, data, start, now, stats, sketch);
         }
         data += now * bytes;
         start += now;
         count -= now;
     }
-    if (with_stats)
-        finish_totals(&totals, stats);
+    finish_totals(&totals, stats);
 }
 
 typedef void measure_fn(const uint8_t *data, size_t count, uint64_t start, struct dvg_stats *stats,
                         struct dvg_sketch *sketch);
 
-/* A sketch alone pays for the statistics that tell whether the fast way was allowed. */
+/* A sketch alone pays for the statistics, which tell whether the fast way was allowed. */
 #define MEASURE(NAME, BYTES)                                                                       \
     static AVX2 void measure_##NAME(const uint8_t *data, size_t count, uint64_t start,             \
                                     struct dvg_stats *stats, struct dvg_sketch *sketch)            \
     {                                                                                              \
-        if (stats && sketch)                                                                       \
-            measure_narrow(load_##NAME, BYTES, data, count, start, stats, sketch, true, true);     \
-        else if (stats)                                                                            \
-            measure_narrow(load_##NAME, BYTES, data, count, start, stats, sketch, true, false);    \
+        struct dvg_stats unused;                                                                   \
+                                                                                                   \
+        if (!stats)                                                                                \
+            dvg_stats_init(&unused);                                                               \
+        if (sketch)                                                                                \
+            measure_narrow(load_##NAME, BYTES, data, count, start, stats ? stats : &unused,        \
+                           sketch);                                                                \
         else                                                                                       \
-            measure_narrow(load_##NAME, BYTES, data, count, start, stats, sketch, false, true);    \
+            measure_narrow(load_##NAME, BYTES, data, count, start, stats, NULL);                   \
     }
 
 MEASURE(bool, 1)

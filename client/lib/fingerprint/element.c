@@ -327,18 +327,6 @@ void dvg_stats_finish(const struct dvg_stats *stats, enum diverge_dtype dtype,
     }
 }
 
-struct dvg_placement dvg_sketch_place(uint64_t half, unsigned size)
-{
-    uint64_t c = dvg_counter(DVG_SEED_V, half >> 1);
-    unsigned second = half & 1;
-
-    return (struct dvg_placement){
-        .group = size == 64 ? DVG_LANES * (((c >> 5) & 1) ^ second) : 0,
-        .flip = (second ? c >> 8 : c) & 31,
-        .negative = (second ? c >> 62 : c >> 63) & 1,
-    };
-}
-
 void dvg_sketch_add(struct dvg_sketch *sketch, uint64_t half, const float *lanes)
 {
     struct dvg_placement at = dvg_sketch_place(half, sketch->size);

@@ -10,6 +10,7 @@
 #include <diverge/types.h>
 
 #include "client/lib/fingerprint/kernel.h"
+#include "client/lib/fingerprint/keys.h"
 
 /* The class letters of DIVERGE_DTYPES. */
 enum dvg_class {
@@ -61,14 +62,24 @@ void dvg_stats_add(struct dvg_stats *stats, const double *values, size_t count);
 void dvg_stats_finish(const struct dvg_stats *stats, enum diverge_dtype dtype,
                       struct diverge_statistics *ret);
 
-/* Where the lanes of half block `half` (global element index / 512) go: see dvg_sketch_place. */
+/* Where the lanes of half block `half` (global component index / 512) go. */
 struct dvg_placement {
-    unsigned group;  /* first bucket */
-    unsigned flip;   /* lane j goes to bucket group + (j ^ flip) */
+    unsigned group; /* first bucket */
+    unsigned flip;  /* lane j goes to bucket group + (j ^ flip) */
     bool negative;
 };
 
-struct dvg_placement dvg_sketch_place(uint64_t half, unsigned size);
+static inline struct dvg_placement dvg_sketch_place(uint64_t half, unsigned size)
+{
+    uint64_t c = dvg_counter(DVG_SEED_V, half >> 1);
+    unsigned second = half & 1;
+
+    return (struct dvg_placement){
+        .group = size == 64 ? DVG_LANES * (((c >> 5) & 1) ^ second) : 0,
+        .flip = (second ? c >> 8 : c) & 31,
+        .negative = (second ? c >> 62 : c >> 63) & 1,
+    };
+}
 
 /* Adds the 32 lanes of one half block. */
 void dvg_sketch_add(struct dvg_sketch *sketch, uint64_t half, const float *lanes);

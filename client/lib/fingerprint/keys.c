@@ -23,7 +23,7 @@
 #define X1024(F) X256(F, 0), X256(F, 256), X256(F, 512), X256(F, 768)
 #define ALIGNED __attribute__((aligned(64)))
 
-ALIGNED const uint32_t dvg_key_low[DVG_BLOCK] = {X1024(LOW32)};
-ALIGNED const uint32_t dvg_key_high[DVG_BLOCK] = {X1024(HIGH32)};
+ALIGNED const uint32_t dvg_key_low[DVG_BLOCK + DVG_SPARE] = {X1024(LOW32)};
+ALIGNED const uint32_t dvg_key_high[DVG_BLOCK + DVG_SPARE] = {X1024(HIGH32)};
 ALIGNED const uint64_t dvg_key[DVG_BLOCK] = {X1024(KEY)};
 ALIGNED const uint32_t dvg_sign[DVG_BLOCK] = {X1024(SIGN)};

@@ -18,16 +18,18 @@
 #define DVG_SEED_V UINT64_C(0x6469766572676534) /* "diverge4": block placement of the sketch */
 
 enum {
-    DVG_BLOCK = 1024,            /* words in a checksum block; elements in a sketch block */
-    DVG_BLOCK_BYTES = 4096,      /* of the checksum */
-    DVG_HALF = 512,              /* elements in half a sketch block, which are placed together */
-    DVG_LANES = 32,              /* buckets that one half fills */
+    DVG_BLOCK = 1024,       /* words in a checksum block; elements in a sketch block */
+    DVG_BLOCK_BYTES = 4096, /* of the checksum */
+    DVG_HALF = 512,         /* elements in half a sketch block, which are placed together */
+    DVG_LANES = 32,         /* buckets that one half fills */
+    DVG_SPARE = 16,         /* entries behind the tables of limbs */
 };
 
 __extension__ typedef unsigned __int128 dvg_u128;
 
-extern const uint32_t dvg_key_low[DVG_BLOCK];  /* low limbs, below 0.875 * 2^28 */
-extern const uint32_t dvg_key_high[DVG_BLOCK]; /* high limbs, as well */
+/* Limbs are at most 0.875 * 2^28. Those past the block are 0: vectors are loaded one word further. */
+extern const uint32_t dvg_key_low[DVG_BLOCK + DVG_SPARE];
+extern const uint32_t dvg_key_high[DVG_BLOCK + DVG_SPARE];
 extern const uint64_t dvg_key[DVG_BLOCK];      /* low + high * 2^32 */
 extern const uint32_t dvg_sign[DVG_BLOCK];     /* sign bit of a float32, set: subtract */
 

@@ -19,10 +19,11 @@ static int count_elements(const struct diverge_view *view, size_t item, uint64_t
         empty = empty || view->sizes[i] == 0;
     }
     for (int i = 0; i < view->ndim && !empty; i++) {
-        if ((uint64_t)view->sizes[i] > DVG_MAX_BYTES / item / count)
+        if (__builtin_mul_overflow(count, (uint64_t)view->sizes[i], &count))
             return -1;
-        count *= (uint64_t)view->sizes[i];
     }
+    if (!empty && count > DVG_MAX_BYTES >> __builtin_ctzll(item))
+        return -1;
     *ret = empty ? 0 : count;
     return 0;
 }
@@ -30,7 +31,7 @@ static int count_elements(const struct diverge_view *view, size_t item, uint64_t
 /* Whether the extents tile exactly `count` elements and end within bounds. */
 static bool extents_fit(const struct diverge_view *view, size_t item, uint64_t count)
 {
-    uint64_t limit = DVG_MAX_BYTES / item;
+    uint64_t limit = DVG_MAX_BYTES >> __builtin_ctzll(item);
 
     if (!view->extents)
         return view->n_extents == 0;
