@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine's answer, for people and for programs. */
+#ifndef CLIENT_CTL_ANSWER_H
+#define CLIENT_CTL_ANSWER_H
+
+#include <stdio.h>
+
+#include "client/ctl/emit.h"
+#include "daemon/engine/engine.h"
+
+struct answer_runs {
+    const struct trace_run *a, *b;
+    const char *a_as, *b_as;       /* as they are shown; escaped */
+    const char *a_said, *b_said;   /* as the user named them; escaped */
+};
+
+/* Prints the whole answer; `all`: every note, too. */
+void answer_text(FILE *file, const struct engine_answer *answer, const struct answer_runs *runs,
+                 bool all, int width);
+/* The table of differing metadata. */
+void answer_environment(FILE *file, const struct engine_answer *answer, int width);
+
+void answer_emit(struct emit *emit, const struct engine_answer *answer,
+                 const struct answer_runs *runs);
+void answer_emit_environment(struct emit *emit, const struct engine_answer *answer);
+void answer_emit_run(struct emit *emit, const char *key, const struct trace_run *run);
+
+/* A record's value for a person: checksum, number, "absent", "unread"; and its type. Used by show as well. */
+const char *answer_value(const struct engine_side *side);
+const char *answer_type(const struct engine_side *side);
+
+#endif

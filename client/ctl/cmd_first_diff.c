@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include <diverge/error.h>
+
+#include "client/ctl/answer.h"
+#include "client/ctl/cmd.h"
+#include "client/ctl/commands.h"
+#include "client/ctl/daemon.h"
+#include "client/ctl/map.h"
+#include "client/ctl/mem.h"
+#include "client/ctl/progress.h"
+#include "client/ctl/source.h"
+#include "client/ctl/text.h"
+#include "daemon/proto/json.h"
+
+static struct {
+    bool all;
+    bool strict_structure;
+    bool has_rank;
+    bool has_offset;
+    uint64_t rank;
+    int64_t offset;
+    const char *steps;
+    const char *map;
+} options;
+
+/* "100:103" (both ends belong to it), "100:", ":103", "100". */
+static int parse_steps(const char *text, uint64_t *ret_first, uint64_t *ret_last)
+{
+    const char *colon = strchr(text, ':');
+    const char *second = colon ? colon + 1 : text;
+    int status = 0;
+
+    *ret_first = 0;
+    *ret_last = UINT64_MAX;
+    if (colon != text)
+        status = text_parse_u64(mem_copy(text, colon ? (size_t)(colon - text) : strlen(text)),
+                                ret_first);
+    if (!status && *second)
+        status = text_parse_u64(second, ret_last);
+    if (status || *ret_first > *ret_last || !*text || !strcmp(text, ":"))
+        return ctl_fail(EX_USAGE, "--steps takes a step or a range such as 100:103, not \"%s\"",
+                        text_escape(text));
+    return EX_OK;
+}
+
+static bool show_progress(void *ctx, uint64_t done, uint64_t total)
+{
+    (void)ctx;
+    progress_update(done, total);
+    return true;
+}
+
+static int read_options(struct engine_options *ret)
+{
+    *ret = (struct engine_options)ENGINE_OPTIONS_INIT;
+    ret->all = options.all;
+    ret->strict_structure = options.strict_structure;
+    ret->progress = show_progress;
+    if (options.has_rank && options.rank > UINT32_MAX)
+        return ctl_fail(EX_USAGE, "--rank is out of range");
+    if (options.has_rank)
+        ret->rank = (int64_t)options.rank;
+    if (options.has_offset)
+        ret->offset = options.offset;
+    int status = options.steps ? parse_steps(options.steps, &ret->first_step, &ret->last_step) : 0;
+
+    if (!status && options.map)
+        status = map_read(options.map, &ret->map, &ret->n_map);
+    return status;
+}
+
+/* So that retention keeps what stands around it. Nothing is said when it cannot be noted. */
+static void note_difference(const struct source_run *a, const struct source_run *b,
+                            const struct engine_answer *answer)
+{
+    struct peer peer;
+    cJSON *reply = NULL;
+    char error[512];
+
+    if (!answer->first || a->recording || b->recording || daemon_try_connect(&peer))
+        return;
+    cJSON *request = daemon_request("difference");
+
+    if (request) {
+        json_add_i64(request, "a", a->info.id);
+        json_add_i64(request, "b", b->info.id);
+        json_add_u64(request, "segment", answer->first->segment);
+    }
+    if (!peer_control(&peer, request, DAEMON_TIMEOUT_MS, &reply, error))
+        cJSON_Delete(reply);
+    peer_close(&peer);
+}
+
+static int exit_status(enum engine_result result)
+{
+    switch (result) {
+    case ENGINE_SAME:
+    case ENGINE_WITHIN_NOISE: return CTL_SAME;
+    case ENGINE_DIFFER: return CTL_DIFFER;
+    case ENGINE_UNVERIFIED: return CTL_CANNOT_TELL;
+    }
+    return EX_SOFTWARE;
+}
+
+static void print_answer(const struct engine_answer *answer, const struct answer_runs *runs)
+{
+    struct emit emit;
+
+    if (!ctl.json) {
+        answer_text(stdout, answer, runs, options.all, text_width());
+        return;
+    }
+    emit_begin(&emit, "first-diff");
+    answer_emit(&emit, answer, runs);
+    emit_print(&emit);
+}
+
+static int run(int argc, const char *const *argv)
+{
+    struct engine_options engine;
+    struct engine_answer *answer = NULL;
+    struct source_run a;
+    struct source_run b;
+    int status = read_options(&engine);
+
+    (void)argc;
+    if (!status)
+        status = source_open(argv[0], &a);
+    if (!status)
+        status = source_open(argv[1], &b);
+    if (status)
+        return status;
+    progress_begin("comparing");
+    int error = engine_first_diff(a.source, a.trace, b.source, b.trace, &engine, &answer);
+
+    progress_end();
+    if (error)
+        return ctl_fail_error(error, mem_printf("cannot compare %s with %s", a.as, b.as), NULL);
+    const struct answer_runs runs = {.a = a.trace, .b = b.trace, .a_as = a.as, .b_as = b.as,
+                                     .a_said = text_escape(argv[0]),
+                                     .b_said = text_escape(argv[1])};
+
+    print_answer(answer, &runs);
+    status = ctl_finish(exit_status(answer->result));
+    if (answer->result == ENGINE_DIFFER)
+        note_difference(&a, &b, answer);
+    engine_answer_free(answer);
+    return status;
+}
+
+static const struct cmd_option rows[] = {
+    {.name = "all", .type = CMD_FLAG, .value = &options.all,
+     .help = "go on past the first difference: list those that follow it, and every note"},
+    {.name = "rank", .type = CMD_U64, .value = &options.rank, .given = &options.has_rank,
+     .argument = "N", .help = "compare this rank alone"},
+    {.name = "steps", .type = CMD_STRING, .value = &options.steps, .argument = "FROM:TO",
+     .help = "compare these steps alone, both ends included, such as 100:103, 100: or :103"},
+    {.name = "offset", .type = CMD_I64, .value = &options.offset, .given = &options.has_offset,
+     .argument = "K",
+     .help = "B's boundary 0 is A's boundary K; found by itself when B resumed from a checkpoint "
+             "of A"},
+    {.name = "map", .type = CMD_STRING, .value = &options.map, .argument = "FILE",
+     .words = CMD_WORDS_FILE,
+     .help = "rename in B before comparing: lines of \"FROM TO\", prefixes of scopes and names; # "
+             "begins a comment"},
+    {.name = "strict-structure", .type = CMD_FLAG, .value = &options.strict_structure,
+     .help = "extra, missing and moved records are differences, not notes"},
+};
+
+static const char *const description[] = {
+    "Compares two runs, exactly, and tells the first place where they part: the step, the op or "
+    "state, the values on both sides, whether its inputs still agreed, and a verdict with its "
+    "evidence. A and B are runs, or recordings (files made by export, or by a job with "
+    "DIVERGE_RECORDING).",
+    "Exits 0 when the runs are the same, 1 when they differ, 2 when it cannot tell because "
+    "something is missing: records dropped, a run that was killed, ranks or steps that only one "
+    "side has. Generators' states and counters are evidence: runs that differ there alone are the "
+    "same.",
+    NULL,
+};
+
+static const struct cmd_example examples[] = {
+    {"divergectl first-diff base tuned", "where do the runs base and tuned part?"},
+    {"divergectl first-diff @prev @last --json", "the two newest runs, as JSON"},
+    {"divergectl first-diff base ./theirs.dvg", "a run of ours against a recording"},
+    {NULL, NULL},
+};
+
+const struct cmd cmd_first_diff = {
+    .name = "first-diff",
+    .group = CMD_GROUP_COMPARE,
+    .summary = "Tell where two runs part first, and why",
+    .synopsis = "A B",
+    .description = description,
+    .options = rows,
+    .n_options = CMD_COUNT(rows),
+    .words = CMD_WORDS_RUN_OR_FILE,
+    .min_arguments = 2,
+    .max_arguments = 2,
+    .json = true,
+    .examples = examples,
+    .run = run,
+};

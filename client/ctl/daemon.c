@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/ctl/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <diverge/error.h>
+
+#include "client/ctl/cmd.h"
+#include "client/ctl/mem.h"
+#include "client/ctl/text.h"
+#include "daemon/proto/json.h"
+
+enum { RACE_TRIES = 500, RACE_PAUSE_MS = 20 };
+
+static char socket_path[PATHS_MAX];
+static char store_path[PATHS_MAX];
+static char log_path[PATHS_MAX];
+
+const char *daemon_socket(void)
+{
+    return socket_path;
+}
+
+static int resolve(struct paths_error *error)
+{
+    char folder[PATHS_MAX];
+    int status = paths_store(ctl.store, store_path, NULL, error);
+
+    if (!status)
+        status = paths_socket(ctl.socket, socket_path, error);
+    if (!status && paths_parent(store_path, folder)) {
+        snprintf(error->text, sizeof(error->text), "%s is too long", store_path);
+        status = DIVERGE_ELIMIT;
+    }
+    if (!status)
+        snprintf(log_path, sizeof(log_path), "%.*s/diverged.log", PATHS_MAX - 16, folder);
+    return status;
+}
+
+/* The daemon that holds the store's lock, wherever its socket is. */
+static int connect_holder(struct peer *ret)
+{
+    struct paths_error error;
+    struct paths_holder holder;
+    char lock[PATHS_MAX];
+
+    if (paths_lock(store_path, lock, &error) || paths_lock_holder(lock, &holder) ||
+        !holder.socket[0])
+        return DIVERGE_EUNAVAIL;
+    int status = peer_connect(ret, holder.socket);
+
+    if (!status)
+        snprintf(socket_path, sizeof(socket_path), "%s", holder.socket);
+    return status;
+}
+
+static int connect_any(struct peer *ret)
+{
+    /* A store named by hand is served by the holder of its lock alone. */
+    if (ctl.store && !ctl.socket)
+        return connect_holder(ret);
+    int status = peer_connect(ret, socket_path);
+
+    if (status == DIVERGE_EUNAVAIL && !ctl.socket)
+        status = connect_holder(ret);
+    return status;
+}
+
+int daemon_try_connect(struct peer *ret)
+{
+    struct paths_error error;
+
+    *ret = (struct peer){.fd = -1};
+    int status = resolve(&error);
+
+    return status ? status : connect_any(ret);
+}
+
+int daemon_connect(struct peer *ret)
+{
+    struct paths_error error;
+
+    *ret = (struct peer){.fd = -1};
+    int status = resolve(&error);
+
+    if (status) {
+        ctl_fail_error(status, NULL, error.text);
+        return status;
+    }
+    status = connect_any(ret);
+    if (status && status != DIVERGE_EUNAVAIL)
+        ctl_fail_error(status, socket_path, NULL);
+    return status;
+}
+
+/* ---- starting ------------------------------------------------------------------------------- */
+
+/* Beside this program, in the libexec folder of its prefix, else what PATH says. */
+static const char *find_program(void)
+{
+    static const char *const places[] = {"diverged", "../libexec/diverged",
+                                         "../libexec/diverged/diverged"};
+    const char *given = getenv("DIVERGE_DAEMON");
+    char self[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+    if (given && *given)
+        return given;
+    if (length <= 0)
+        return "diverged";
+    self[length] = '\0';
+    *strrchr(self, '/') = '\0';
+    for (size_t i = 0; i < CMD_COUNT(places); i++) {
+        const char *path = mem_printf("%s/%s", self, places[i]);
+        struct stat st;
+
+        if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0)
+            return path;
+    }
+    return "diverged";
+}
+
+static void redirect(const char *path, int flags, int fd)
+{
+    int opened = open(path, flags, 0600);
+
+    if (opened < 0)
+        opened = open("/dev/null", O_RDWR);
+    if (opened >= 0 && opened != fd) {
+        dup2(opened, fd);
+        close(opened);
+    }
+}
+
+/* In the grandchild: becomes the daemon. */
+static _Noreturn void become_daemon(const char *program, int ready_fd, bool replace)
+{
+    char ready[16];
+
+    setsid();
+    redirect("/dev/null", O_RDWR, STDIN_FILENO);
+    redirect("/dev/null", O_RDWR, STDOUT_FILENO);
+    redirect(log_path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, STDERR_FILENO);
+    if (chdir("/") != 0)
+        _exit(EX_OSERR);
+    fcntl(ready_fd, F_SETFD, 0);
+    snprintf(ready, sizeof(ready), "%d", ready_fd);
+    const char *argv[] = {"diverged", "--store", store_path, "--socket", socket_path,
+                          "--ready-fd", ready, replace ? "--replace" : NULL, NULL};
+
+    execvp(program, (char *const *)(uintptr_t)argv);
+    dprintf(STDERR_FILENO, "cannot run %s: %s\n", program, strerror(errno));
+    _exit(127);
+}
+
+/* Forks twice, so that the daemon belongs to init and not to us. */
+static int spawn(const char *program, bool replace, int *ret_ready)
+{
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return DIVERGE_EIO;
+    fflush(NULL);
+    pid_t child = fork();
+
+    if (child == 0) {
+        pid_t grandchild = fork();
+
+        if (grandchild == 0)
+            become_daemon(program, ends[1], replace);
+        _exit(grandchild < 0);
+    }
+    close(ends[1]);
+    if (child < 0) {
+        close(ends[0]);
+        return DIVERGE_ENOMEM;
+    }
+    while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+        ;
+    *ret_ready = ends[0];
+    return 0;
+}
+
+/* Reads until the daemon said READY or ended. */
+static bool is_ready(int fd)
+{
+    char text[PATHS_MAX];
+    size_t size = 0;
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+
+    while (size < sizeof(text) - 1) {
+        int ready = poll(&wait, 1, DAEMON_TIMEOUT_MS);
+
+        if (ready < 0 && errno == EINTR)
+            continue;
+        ssize_t n = ready > 0 ? read(fd, text + size, sizeof(text) - 1 - size) : 0;
+
+        if (n <= 0)
+            break;
+        size += (size_t)n;
+    }
+    close(fd);
+    text[size] = '\0';
+    return strncmp(text, "READY", 5) == 0;
+}
+
+/* The last line of the daemon's log behind `offset`: why it did not start. */
+static const char *last_words(off_t offset)
+{
+    char text[4096];
+    FILE *file = fopen(log_path, "re");
+    const char *last = "";
+
+    if (!file)
+        return last;
+    if (fseeko(file, offset, SEEK_SET) == 0)
+        while (fgets(text, sizeof(text), file)) {
+            text[strcspn(text, "\n")] = '\0';
+            if (*text)
+                last = mem_string(text);
+        }
+    fclose(file);
+    return last;
+}
+
+static off_t log_size(void)
+{
+    struct stat st;
+
+    return stat(log_path, &st) == 0 ? st.st_size : 0;
+}
+
+/* Lost a race, perhaps: the winner holds the lock but may not listen yet. */
+static int connect_winner(struct peer *ret)
+{
+    struct paths_error error;
+    struct paths_holder holder;
+    char lock[PATHS_MAX];
+    int status = connect_any(ret);
+
+    for (int i = 0; status == DIVERGE_EUNAVAIL && i < RACE_TRIES; i++) {
+        if (paths_lock(store_path, lock, &error) ||
+            paths_lock_holder(lock, &holder) == DIVERGE_ENOTFOUND)
+            return connect_any(ret);
+        nanosleep(&(struct timespec){.tv_nsec = RACE_PAUSE_MS * 1000000}, NULL);
+        status = connect_any(ret);
+    }
+    return status;
+}
+
+static int start(struct peer *ret, bool replace, bool *ret_started)
+{
+    struct paths_error error;
+    char folder[PATHS_MAX];
+    off_t before = log_size();
+    const char *program = find_program();
+    int ready = -1;
+
+    /* The daemon makes it too; its log needs it before. */
+    int status = paths_parent(store_path, folder);
+
+    if (!status)
+        status = paths_folder_private(folder, &error);
+    if (status)
+        return ctl_fail_error(status, NULL, error.text), status;
+    status = spawn(program, replace, &ready);
+    if (status)
+        return ctl_fail_error(status, "cannot start the daemon", NULL), status;
+    *ret_started = is_ready(ready);
+    status = *ret_started ? connect_any(ret) : connect_winner(ret);
+    if (status) {
+        const char *why = last_words(before);
+
+        ctl_fail(EX_UNAVAILABLE, "the daemon did not start%s%s (program %s, log %s)",
+                 *why ? ": " : "", text_escape(why), program, log_path);
+    }
+    return status;
+}
+
+int daemon_ensure(struct peer *ret, bool replace, bool *ret_started)
+{
+    bool started = false;
+    int status = daemon_connect(ret);
+
+    if (replace && !status)
+        peer_close(ret);
+    if (replace ? !status || status == DIVERGE_EUNAVAIL : status == DIVERGE_EUNAVAIL)
+        status = start(ret, replace, &started);
+    if (ret_started)
+        *ret_started = started;
+    return status;
+}
+
+/* ---- what it says --------------------------------------------------------------------------- */
+
+cJSON *daemon_request(const char *command)
+{
+    cJSON *request = cJSON_CreateObject();
+
+    if (request && json_add_string(request, "command", command) != 0) {
+        cJSON_Delete(request);
+        request = NULL;
+    }
+    return request; /* NULL: peer_control says so */
+}
+
+const char *daemon_sentence(const cJSON *status)
+{
+    uint64_t pid = peer_u64(status, "pid");
+    bool read_only = false;
+
+    json_get_bool(status, "read_only", &read_only);
+    return mem_printf("diverged %s, pid %" PRIu64 ", since %s, at %s; %s, %s taken%s",
+                      text_escape(peer_text(status, "version")), pid,
+                      text_time((int64_t)peer_u64(status, "started_unix_us")),
+                      text_escape(peer_text(status, "socket")),
+                      text_things(peer_u64(status, "producers"), "producer"),
+                      text_things(peer_u64(status, "records"), "record"),
+                      read_only ? "; the disk is full, nothing is taken until there is space"
+                                : "");
+}
+
+void daemon_emit(struct emit *emit, const cJSON *status)
+{
+    static const char *const numbers[] = {"pid", "started_unix_us", "connections", "producers",
+                                          "frames", "records", "commits"};
+    static const char *const texts[] = {"version", "store", "socket"};
+    bool read_only = false;
+
+    json_get_bool(status, "read_only", &read_only);
+    for (size_t i = 0; i < CMD_COUNT(texts); i++)
+        emit_string(emit, texts[i], peer_text(status, texts[i]));
+    for (size_t i = 0; i < CMD_COUNT(numbers); i++)
+        emit_u64(emit, numbers[i], peer_u64(status, numbers[i]));
+    emit_bool(emit, "read_only", read_only);
+}
