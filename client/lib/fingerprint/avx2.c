@@ -196,9 +196,17 @@ INLINE __m256 load_bf16(const uint8_t *at)
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
+/* Pinned on both sides: clang 14 otherwise takes the vector apart and converts one by one. */
 INLINE __m256 load_f16(const uint8_t *at)
 {
-    return _mm256_cvtph_ps(load_eight_halves(at));
+    __m128i halves = load_eight_halves(at);
+
+    PIN(halves);
+
+    __m256 x = _mm256_cvtph_ps(halves);
+
+    PIN(x);
+    return x;
 }
 
 INLINE __m256 load_bool(const uint8_t *at)

@@ -34,6 +34,12 @@ struct pass {
     uint8_t values[DVG_BLOCK_BYTES] __attribute__((aligned(64)));
 };
 
+/* Where the size is known, compilers make it a `rep stos`, whose start alone takes 10 ns. */
+static __attribute__((noinline)) void clear(void *data, size_t size)
+{
+    memset(data, 0, size);
+}
+
 /* Up to three bytes that do not make a word, at byte `shift` of one. */
 static uint64_t part_word(const uint8_t *bytes, size_t count, unsigned shift)
 {
@@ -296,12 +302,12 @@ static void finish(const struct pass *pass, const struct diverge_view *view,
     if (pass->stats)
         dvg_stats_finish(pass->stats, view->dtype, &ret->stats);
     else
-        ret->stats = (struct diverge_statistics){0};
+        clear(&ret->stats, sizeof(ret->stats));
     ret->sketch_size = size;
     if (size)
         finish_sketch(pass->sketch, ret->sketch);
     if (size < DIVERGE_SKETCH_MAX)
-        memset(&ret->sketch[size], 0, (DIVERGE_SKETCH_MAX - size) * sizeof(ret->sketch[0]));
+        clear(&ret->sketch[size], (DIVERGE_SKETCH_MAX - size) * sizeof(ret->sketch[0]));
 }
 
 int dvg_fingerprint_with(const struct dvg_kernel *kernel, const struct diverge_view *view,
@@ -329,15 +335,20 @@ int dvg_fingerprint_with(const struct dvg_kernel *kernel, const struct diverge_v
     if ((what & (DIVERGE_WITH_SKETCH32 | DIVERGE_WITH_SKETCH64)) &&
         view->dtype != DIVERGE_OPAQUE) {
         sketch.size = what & DIVERGE_WITH_SKETCH64 ? 64 : 32;
-        memset(sketch.sums, 0, sketch.size * sizeof(sketch.sums[0]));
+        clear(sketch.sums, sketch.size * sizeof(sketch.sums[0]));
         pass.sketch = &sketch;
     }
 
-    unsigned saved = dvg_fpenv_enter();
+    if (pass.stats || pass.sketch) {
+        dvg_fpenv saved = dvg_fpenv_enter();
 
-    take_view(&pass, &walk, view);
-    finish(&pass, view, ret);
-    dvg_fpenv_leave(saved);
+        take_view(&pass, &walk, view);
+        finish(&pass, view, ret);
+        dvg_fpenv_leave(saved);
+    } else {
+        take_view(&pass, &walk, view); /* integers alone: spares the pipeline a halt */
+        finish(&pass, view, ret);
+    }
     free(pass.panel);
     return 0;
 }

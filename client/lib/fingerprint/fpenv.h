@@ -10,21 +10,30 @@
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 
-static inline unsigned dvg_fpenv_enter(void)
-{
-    unsigned saved = _mm_getcsr();
+typedef unsigned dvg_fpenv;
 
-    _mm_setcsr(0x1f80);
+/* Writing the register halts the pipeline, so it is written when it must be: mostly never. */
+static inline dvg_fpenv dvg_fpenv_enter(void)
+{
+    const unsigned flags = 0x3f;
+    const unsigned usual = 0x1f80;
+    dvg_fpenv saved = _mm_getcsr();
+
+    if ((saved & ~flags) != usual)
+        _mm_setcsr(usual);
     return saved;
 }
 
-static inline void dvg_fpenv_leave(unsigned saved)
+static inline void dvg_fpenv_leave(dvg_fpenv saved)
 {
-    _mm_setcsr(saved);
+    if (_mm_getcsr() != saved)
+        _mm_setcsr(saved);
 }
 #elif defined(__aarch64__)
-/* FPCR alone: its flags are in FPSR, saved in the upper half. */
-static inline unsigned long dvg_fpenv_read(void)
+typedef unsigned long dvg_fpenv;
+
+/* FPCR, and in the upper half FPSR, which has the flags. */
+static inline dvg_fpenv dvg_fpenv_read(void)
 {
     unsigned long control;
     unsigned long status;
@@ -33,15 +42,15 @@ static inline unsigned long dvg_fpenv_read(void)
     return (control & 0xffffffff) | status << 32;
 }
 
-static inline unsigned long dvg_fpenv_enter(void)
+static inline dvg_fpenv dvg_fpenv_enter(void)
 {
-    unsigned long saved = dvg_fpenv_read();
+    dvg_fpenv saved = dvg_fpenv_read();
 
     __asm__ volatile("msr fpcr, %0" : : "r"(0UL) : "memory");
     return saved;
 }
 
-static inline void dvg_fpenv_leave(unsigned long saved)
+static inline void dvg_fpenv_leave(dvg_fpenv saved)
 {
     __asm__ volatile("msr fpcr, %0\n\tmsr fpsr, %1"
                      :
@@ -49,7 +58,6 @@ static inline void dvg_fpenv_leave(unsigned long saved)
                      : "memory");
 }
 #else
-#include <fenv.h>
 #error "no known way to keep denormals on this machine: add one here"
 #endif
 
