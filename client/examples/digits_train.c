@@ -691,9 +691,10 @@ static int parse_options(struct options *o, int argc, char **argv)
         {"seed", required_argument, NULL, 's'},     {"steps", required_argument, NULL, 'k'},
         {"threads", required_argument, NULL, 't'},  {"lr", required_argument, NULL, 'l'},
         {"momentum", required_argument, NULL, 'm'}, {NULL, 0, NULL, 0}};
+    static char nothing[] = "";
     int c;
     while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
-        char *end = "";
+        char *end = nothing;
         switch (c) {
         case 'd':
             o->data = optarg;
