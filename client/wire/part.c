@@ -38,6 +38,22 @@ static int check_columns(const struct dvg_part *part)
     return 0;
 }
 
+/* Type 0 is none, and a record always has one. Two numbers at a time. */
+static int check_types(struct dvg_bytes column)
+{
+    const uint64_t ones = UINT64_C(0x0000000100000001);
+    const uint64_t high = UINT64_C(0x8000000080000000);
+    uint64_t zeros = column.size ? 0 : 1;
+    size_t at = 0;
+    for (; column.size - at >= 8; at += 8) {
+        uint64_t pair = dvg_load_u64(column.data + at);
+        zeros |= (pair - ones) & ~pair & high;
+    }
+    if (at < column.size)
+        zeros |= dvg_load_u32(column.data + at) == 0;
+    return zeros ? DIVERGE_EPROTO : 0;
+}
+
 /* The eight bytes of `sums`, added up. */
 static size_t add_bytes(uint64_t sums)
 {
@@ -124,6 +140,8 @@ int dvg_part_check(const struct dvg_part *part)
     int rc = check_site_runs(part);
     if (!rc)
         rc = check_columns(part);
+    if (!rc)
+        rc = check_types(part->columns[DVG_COLUMN_TYPE]);
     if (!rc)
         rc = check_entries(part, part->nonfinite, NONFINITE_SIZE, DVG_STATE_NONFINITE);
     if (!rc)

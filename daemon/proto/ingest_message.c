@@ -83,10 +83,15 @@ static struct ingest_connection *find_stream(const struct ingest *ingest,
     return NULL;
 }
 
-/* What the older connection brought becomes durable before its stream is opened anew. */
-static int take_over(struct ingest *ingest, const struct dvg_hello *hello)
+/*
+ * Whether the stream may be opened: no other connection has it, or one with a lower epoch. What that one brought
+ * becomes durable first, so that WELCOME says how far it came.
+ */
+static int check_epoch(struct ingest *ingest, const struct dvg_hello *hello,
+                       struct ingest_connection **ret_other)
 {
     struct ingest_connection *other = find_stream(ingest, hello->stream_id);
+    *ret_other = other;
     if (!other)
         return 0;
     if (other->epoch >= hello->epoch)
@@ -95,15 +100,17 @@ static int take_over(struct ingest *ingest, const struct dvg_hello *hello)
                       "; connect with a higher one to take over",
                       other->epoch);
     int rc = ingest_commit(ingest);
-    if (!rc)
-        rc = ingest_begin(ingest);
-    if (rc)
-        return store_refused(ingest, rc, "the older connection's data could not be stored");
+    return rc ? store_refused(ingest, rc, "the older connection's data could not be stored") : 0;
+}
+
+/* The store has moved the stream to its new connection. */
+static void retire(struct ingest *ingest, struct ingest_connection *other)
+{
     store_stream_close(other->stream);
     other->stream = NULL;
     other->phase = INGEST_TAKEN;
     tables_fini(&other->tables);
-    return 0;
+    ingest->notice_at = 0;
 }
 
 static int open_stream(struct ingest *ingest, const struct dvg_hello *hello,
@@ -186,9 +193,10 @@ static int on_hello(struct ingest *ingest, const struct ingest_peer *peer,
     if (ingest->read_only)
         return refuse(&ingest->error, DIVERGE_EFULL,
                       "the store's disk is full; keep the data and connect again later");
+    struct ingest_connection *other = NULL;
     rc = read_greeting(ingest, &hello, &greeting);
     if (!rc)
-        rc = take_over(ingest, &hello);
+        rc = check_epoch(ingest, &hello, &other);
     if (rc)
         return rc;
     rc = ingest_begin(ingest);
@@ -201,7 +209,10 @@ static int on_hello(struct ingest *ingest, const struct ingest_peer *peer,
                       ingest->limits.max_connections);
     if (rc)
         return refuse(&ingest->error, rc, "out of memory");
-    return join_run(ingest, &hello, &greeting, connection, replies);
+    rc = join_run(ingest, &hello, &greeting, connection, replies);
+    if (!rc && other)
+        retire(ingest, other);
+    return rc;
 }
 
 /* ---- definitions ---- */

@@ -123,7 +123,7 @@ static void a_column_may_be_absent_or_one_value(void **state)
     struct fixture *f = *state;
     for (int c = 0; c < DVG_COLUMN_COUNT; c++) {
         struct dvg_bytes full = f->part.columns[c];
-        if (c == DVG_COLUMN_STATE)
+        if (c == DVG_COLUMN_STATE || c == DVG_COLUMN_TYPE)
             continue;
         f->part.columns[c].size = dvg_column_width((enum dvg_column)c);
         assert_int_equal(decode_rc(f), 0);
@@ -131,6 +131,24 @@ static void a_column_may_be_absent_or_one_value(void **state)
         assert_int_equal(decode_rc(f), 0);
         f->part.columns[c] = full;
     }
+}
+
+static void every_record_has_a_type(void **state)
+{
+    struct fixture *f = *state;
+    struct dvg_bytes *types = &f->part.columns[DVG_COLUMN_TYPE];
+    for (uint32_t i = 0; i < COUNT; i++) {
+        uint32_t kept = dvg_load_u32(types->data + 4 * i);
+        dvg_store_u32(f->columns[DVG_COLUMN_TYPE] + 4 * i, 0);
+        assert_int_equal(decode_rc(f), DIVERGE_EPROTO);
+        dvg_store_u32(f->columns[DVG_COLUMN_TYPE] + 4 * i, kept);
+    }
+    types->size = 4; /* one for all */
+    assert_int_equal(decode_rc(f), 0);
+    dvg_store_u32(f->columns[DVG_COLUMN_TYPE], 0);
+    assert_int_equal(decode_rc(f), DIVERGE_EPROTO);
+    types->size = 0;
+    assert_int_equal(decode_rc(f), DIVERGE_EPROTO);
 }
 
 static void a_column_of_another_size_is_refused(void **state)
@@ -300,6 +318,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(all_columns_round_trip_and_are_borrowed),
         CASE(a_column_may_be_absent_or_one_value),
+        CASE(every_record_has_a_type),
         CASE(a_column_of_another_size_is_refused),
         CASE(site_runs_must_add_up),
         CASE(entries_must_rise_within_the_part),
