@@ -19,8 +19,11 @@ target_compile_options(dvg_flags INTERFACE
     -Wundef -Wwrite-strings -Wimplicit-fallthrough -Wformat=2
     # A fused multiply-add rounds once where the fingerprint's definition rounds twice.
     -ffp-contract=off
+    # sqrt is an instruction then, not a call into libm for the sake of errno.
+    -fno-math-errno
     -fno-common)
 target_link_options(dvg_flags INTERFACE -Wl,--as-needed)
+target_link_libraries(dvg_flags INTERFACE m)
 
 # The sanitizers see more without fortified wrappers, so the two exclude each other.
 if(NOT DIVERGE_SANITIZE AND NOT DIVERGE_FUZZ AND NOT DIVERGE_COVERAGE)
