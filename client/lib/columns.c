@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <diverge/error.h>
+#include <diverge/fingerprint.h>
 
 enum { ROWS_FIRST = 256, NONFINITE_COUNTS = 3 * sizeof(uint64_t) };
 

@@ -36,14 +36,18 @@ static void refuse(struct dvg_sender *sender, int status, const char *text, size
     sender->refusal[size] = '\0';
     dvg_warn(sender->session, DVG_WARN_REFUSED, "the daemon does not record this run: %s%s%s",
              diverge_strerror(status), size ? ": " : "", sender->refusal);
+    /* What was recorded is not thrown away: a file of it can be looked into. */
+    if (sender->outbox.first && sender->outbox.spool_usable)
+        dvg_outbox_spill(&sender->outbox);
     dvg_sender_stop_recording(sender);
 }
 
-/* A daemon that stops, or is busy, will be there again. */
+/* The daemon's own trouble, which passes: PROTOCOL.md section 6. */
 static bool is_temporary(int status)
 {
     return status == DIVERGE_EUNAVAIL || status == DIVERGE_EAGAIN || status == DIVERGE_EBUSY ||
-           status == DIVERGE_EFULL;
+           status == DIVERGE_EFULL || status == DIVERGE_ENOMEM || status == DIVERGE_EIO ||
+           status == DIVERGE_EINTERNAL;
 }
 
 static void lose(struct dvg_sender *sender)
@@ -97,7 +101,8 @@ static void on_error(struct dvg_sender *sender, struct dvg_bytes payload)
         refuse(sender, DIVERGE_EPROTO, "", 0);
         return;
     }
-    if (error.fatal && is_temporary(error.status)) {
+    bool again = error.status == DIVERGE_EGAP && sender->gaps++ == 0;
+    if (error.fatal && (is_temporary(error.status) || again)) {
         lose(sender);
     } else if (error.fatal) {
         refuse(sender, error.status, (const char *)error.text.data, error.text.size);

@@ -162,44 +162,47 @@ static size_t read_file(const char *path, char *ret, size_t capacity)
     return size;
 }
 
-static int add_command_line(struct dvg_buffer *json)
+/* The program's name and its arguments, without the path it was started by. */
+static int add_command_line(struct dvg_metadata_set *set)
 {
-    enum { CAPACITY = 32 * 1024, LINE_MAX_BYTES = DVG_TEXT_MAX - 8 };
+    enum { CAPACITY = 32 * 1024 };
     char *arguments = malloc(CAPACITY);
     if (!arguments)
-        return 0;
+        return DIVERGE_ENOMEM;
     size_t size = read_file("/proc/self/cmdline", arguments, CAPACITY);
     struct dvg_buffer line;
-    dvg_buffer_init(&line, LINE_MAX_BYTES);
+    dvg_buffer_init(&line, DVG_TEXT_MAX);
     int in_secret = 0;
-    for (size_t at = 0; at < size; at += strlen(arguments + at) + 1) {
-        if (at && dvg_buffer_append(&line, " ", 1))
-            break;
-        if (dvg_argument_redact(&line, arguments + at, &in_secret))
-            break; /* the line is full */
+    int full = 0;
+    for (size_t at = strlen(arguments) + 1; at < size && !full;
+         at += strlen(arguments + at) + 1) {
+        full = line.size ? dvg_buffer_append(&line, " ", 1) : 0;
+        full = full ? full : dvg_argument_redact(&line, arguments + at, &in_secret);
     }
-    int rc = 0;
-    if (line.size) {
-        rc = dvg_buffer_append(&line, "", 1);
-        line.data[line.size - (rc ? 1 : 0) - 1] = '\0';
-        rc = dvg_json_pair(json, "argv", (const char *)line.data);
+    /* A line that does not fit is cut; its end gives way to the NUL. */
+    int rc = dvg_buffer_append(&line, "", 1);
+    if (rc && line.size) {
+        line.data[line.size - 1] = '\0';
+        rc = 0;
     }
+    rc = rc ? rc : dvg_metadata_put(set, "argv", (const char *)line.data);
+    rc = rc ? rc : dvg_metadata_put(set, "program", program_invocation_short_name);
     dvg_buffer_fini(&line);
     free(arguments);
     return rc;
 }
 
-static int add_executable(struct dvg_buffer *json)
+static int add_executable(struct dvg_metadata_set *set)
 {
     char path[DVG_TEXT_MAX];
     ssize_t size = readlink("/proc/self/exe", path, sizeof(path) - 1);
     if (size <= 0)
         return 0;
     path[size] = '\0';
-    return dvg_json_pair(json, "executable", path);
+    return dvg_metadata_put(set, "exe", path);
 }
 
-static int add_cpu(struct dvg_buffer *json)
+static int add_cpu(struct dvg_metadata_set *set)
 {
     char text[8192];
     int rc = 0;
@@ -209,56 +212,56 @@ static int add_cpu(struct dvg_buffer *json)
         if (colon) {
             colon += strspn(colon, ": \t");
             colon[strcspn(colon, "\n")] = '\0';
-            rc = dvg_json_pair(json, "cpu.model", colon);
+            rc = dvg_metadata_put(set, "cpu.model", colon);
         }
     }
-    cpu_set_t set;
-    if (!rc && sched_getaffinity(0, sizeof(set), &set) == 0) {
+    cpu_set_t allowed;
+    if (!rc && sched_getaffinity(0, sizeof(allowed), &allowed) == 0) {
         char count[16];
-        snprintf(count, sizeof(count), "%d", CPU_COUNT(&set));
-        rc = dvg_json_pair(json, "cpu.count", count);
+        snprintf(count, sizeof(count), "%d", CPU_COUNT(&allowed));
+        rc = dvg_metadata_put(set, "cpu.count", count);
     }
     return rc;
 }
 
-static int add_system(struct dvg_buffer *json)
+static int add_system(struct dvg_metadata_set *set)
 {
     struct utsname name;
     int rc = 0;
     if (uname(&name) == 0) {
-        rc = dvg_json_pair(json, "host", name.nodename);
-        rc = rc ? rc : dvg_json_pair(json, "kernel", name.release);
-        rc = rc ? rc : dvg_json_pair(json, "machine", name.machine);
+        rc = dvg_metadata_put(set, "host", name.nodename);
+        rc = rc ? rc : dvg_metadata_put(set, "kernel", name.release);
+        rc = rc ? rc : dvg_metadata_put(set, "machine", name.machine);
     }
     char libc[64];
     snprintf(libc, sizeof(libc), "glibc %s", gnu_get_libc_version());
-    return rc ? rc : dvg_json_pair(json, "libc", libc);
+    return rc ? rc : dvg_metadata_put(set, "libc", libc);
 }
 
-static int add_process(struct dvg_buffer *json)
+static int add_process(struct dvg_metadata_set *set)
 {
     char text[64];
     snprintf(text, sizeof(text), "%ld", (long)getpid());
-    int rc = dvg_json_pair(json, "pid", text);
+    int rc = dvg_metadata_put(set, "pid", text);
     struct timespec now;
     struct tm utc;
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &utc);
     strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
-    rc = rc ? rc : dvg_json_pair(json, "started", text);
+    rc = rc ? rc : dvg_metadata_put(set, "started", text);
     char directory[DVG_TEXT_MAX];
     if (!rc && getcwd(directory, sizeof(directory)))
-        rc = dvg_json_pair(json, "cwd", directory);
+        rc = dvg_metadata_put(set, "cwd", directory);
     return rc;
 }
 
-static int add_library(struct dvg_buffer *json)
+static int add_library(struct dvg_metadata_set *set)
 {
-    int rc = dvg_json_pair(json, "libdiverge", DIVERGE_VERSION);
-    return rc ? rc : dvg_json_pair(json, "fingerprint.kernel", diverge_kernel_name());
+    int rc = dvg_metadata_put(set, "library.libdiverge", DIVERGE_VERSION);
+    return rc ? rc : dvg_metadata_put(set, "fingerprint.kernel", diverge_kernel_name());
 }
 
-static int add_variables(struct dvg_buffer *json)
+static int add_variables(struct dvg_metadata_set *set)
 {
     int rc = 0;
     for (size_t i = 0; !rc && i < sizeof(variables) / sizeof(variables[0]); i++) {
@@ -267,19 +270,18 @@ static int add_variables(struct dvg_buffer *json)
             continue;
         char key[80];
         snprintf(key, sizeof(key), "env.%s", variables[i]);
-        rc = dvg_json_pair(json, key, value);
+        rc = dvg_metadata_put(set, key, value);
     }
     return rc;
 }
 
-int dvg_environment_collect(struct dvg_buffer *json)
+int dvg_environment_collect(struct dvg_metadata_set *set)
 {
-    int rc = dvg_buffer_append(json, "{", 1);
-    rc = rc ? rc : add_command_line(json);
-    rc = rc ? rc : add_executable(json);
-    rc = rc ? rc : add_cpu(json);
-    rc = rc ? rc : add_system(json);
-    rc = rc ? rc : add_process(json);
-    rc = rc ? rc : add_library(json);
-    return rc ? rc : add_variables(json);
+    int rc = add_command_line(set);
+    rc = rc ? rc : add_executable(set);
+    rc = rc ? rc : add_cpu(set);
+    rc = rc ? rc : add_system(set);
+    rc = rc ? rc : add_process(set);
+    rc = rc ? rc : add_library(set);
+    return rc ? rc : add_variables(set);
 }

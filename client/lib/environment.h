@@ -6,10 +6,10 @@
 #ifndef CLIENT_LIB_ENVIRONMENT_H
 #define CLIENT_LIB_ENVIRONMENT_H
 
-#include "client/wire/buffer.h"
+#include "client/lib/metadata.h"
 
-/* Appends `{"key":"value",…` without the closing brace. What cannot be found out is left out. */
-int dvg_environment_collect(struct dvg_buffer *json);
+/* What cannot be found out is left out. */
+int dvg_environment_collect(struct dvg_metadata_set *set);
 
 /*
  * Appends one argument of a command line as shell-quoted text with its secrets replaced by "***": values of

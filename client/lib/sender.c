@@ -154,6 +154,19 @@ static void report(struct dvg_sender *sender)
         pthread_cond_broadcast(&session->changed);
 }
 
+/* A METADATA frame of what is new; under the session's mutex. */
+static int make_metadata(struct dvg_sender *sender)
+{
+    struct dvg_buffer json;
+    dvg_buffer_init(&json, DVG_METADATA_MAX);
+    int rc = dvg_metadata_json(&sender->session->metadata, &json);
+    struct dvg_metadata metadata = {.json = {.data = json.data, .size = json.size}};
+    if (!rc)
+        rc = dvg_metadata_encode(&sender->frame, sender->outbox.made + 1, &metadata);
+    dvg_buffer_fini(&json);
+    return rc;
+}
+
 /* Takes the session's news: metadata to send, somebody who waits for a flush, the end. */
 static uint64_t take_news(struct dvg_sender *sender)
 {
@@ -162,18 +175,11 @@ static uint64_t take_news(struct dvg_sender *sender)
     pthread_mutex_lock(&session->mutex);
     uint64_t asked = session->flush_asked;
     bool stop = session->stop;
-    int rc = 0;
-    bool have = session->metadata.size > 0;
-    if (have) {
-        rc = dvg_buffer_append(&session->metadata, "}", 1);
-        struct dvg_metadata metadata = {
-            .json = {.data = session->metadata.data, .size = session->metadata.size}};
-        if (!rc)
-            rc = dvg_metadata_encode(&sender->frame, sender->outbox.made + 1, &metadata);
-        dvg_buffer_clear(&session->metadata);
-    }
+    bool have = session->metadata.first != NULL && make_metadata(sender) == 0;
+    if (have)
+        dvg_metadata_clear(&session->metadata);
     pthread_mutex_unlock(&session->mutex);
-    if (have && !rc && !sender->dead)
+    if (have && !sender->dead)
         dvg_sender_put(sender, DIVERGE_TIER_COUNT, 0);
     if (stop && !sender->stopping) {
         sender->stopping = true;

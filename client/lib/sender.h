@@ -39,6 +39,7 @@ struct dvg_sender {
     uint64_t idle_ns;       /* how long to sleep when nothing is to be done */
     bool dead;     /* the stream was refused for good */
     bool read_only;
+    unsigned gaps; /* times the daemon missed something; once may be a restart's, twice is a fault */
     bool stopping;
     uint64_t stop_ns; /* when to stop waiting for acknowledgements */
     int status; /* of the greeting: why it was refused */

@@ -84,7 +84,7 @@ static void session_free(struct diverge_session *session)
     }
     free(session->spare);
     dvg_process_close(&session->wake_fd);
-    dvg_buffer_fini(&session->metadata);
+    dvg_metadata_clear(&session->metadata);
     dvg_deferred_fini(&session->deferred);
     dvg_producers_fini(&session->producers);
     dvg_define_fini(&session->define);
@@ -106,7 +106,6 @@ static struct diverge_session *session_new(const struct dvg_config *config)
         free(session);
         return NULL;
     }
-    dvg_buffer_init(&session->metadata, DVG_METADATA_MAX);
     memcpy(session->run_id, config->run_id, sizeof(session->run_id));
     memcpy(session->run_name, config->name, sizeof(session->run_name));
     set_compute(session);
@@ -263,16 +262,8 @@ int diverge_metadata_set(struct diverge_session *session, const char *key, const
         return DIVERGE_ECLOSED;
     if (!key || !*key || !value)
         return DIVERGE_EINVAL;
-    struct dvg_buffer *metadata = &session->metadata;
     pthread_mutex_lock(&session->mutex);
-    size_t before = metadata->size;
-    int rc = before ? 0 : dvg_buffer_append(metadata, "{", 1);
-    if (!rc)
-        rc = dvg_json_pair(metadata, key, value);
-    if (!rc) /* room for the end of the object */
-        rc = dvg_buffer_reserve(metadata, 1);
-    if (rc)
-        metadata->size = before;
+    int rc = dvg_metadata_put(&session->metadata, key, value);
     pthread_mutex_unlock(&session->mutex);
     if (!rc)
         dvg_session_kick(session);

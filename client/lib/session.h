@@ -18,6 +18,7 @@
 #include "client/lib/deferred.h"
 #include "client/lib/define.h"
 #include "client/lib/lane.h"
+#include "client/lib/metadata.h"
 #include "client/lib/producer.h"
 
 enum dvg_session_state {
@@ -28,8 +29,7 @@ enum dvg_session_state {
 };
 
 enum {
-    DVG_CLOSED_MAX = 1024,                /* segments that wait for the sender; then one is dropped whole */
-    DVG_METADATA_MAX = 512 * 1024,        /* bytes of one METADATA message */
+    DVG_CLOSED_MAX = 1024, /* segments that wait for the sender; then one is dropped whole */
 };
 
 /* A segment that has ended. */
@@ -79,7 +79,7 @@ struct diverge_session {
     struct dvg_closed *last_closed;
     uint32_t n_closed;
     uint64_t lost;              /* records dropped that no END counts */
-    struct dvg_buffer metadata; /* JSON object without its end, "": nothing new */
+    struct dvg_metadata_set metadata; /* not yet sent */
     uint64_t flush_asked;       /* counts diverge_flush */
     uint64_t flush_seen;        /* those up to here are in frames … */
     uint64_t flush_seq;         /* … with numbers up to here */

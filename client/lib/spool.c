@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <diverge/error.h>
@@ -85,6 +87,33 @@ static int seal_frames(struct dvg_spool *spool, size_t start)
     return 0;
 }
 
+/* A daemon imports files that nobody holds a lock on, so the file gets its name when it is locked. */
+static int open_file(struct dvg_spool *spool, const char *path)
+{
+    dvg_process_lock();
+    spool->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    dvg_process_unlock();
+    if (spool->fd < 0)
+        return status_of_errno();
+    /* A file system without locks is none where a daemon looks for spools. */
+    if (flock(spool->fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return 0;
+    int rc = status_of_errno();
+    unlink(path);
+    close_file(spool);
+    return rc;
+}
+
+/* Not replacing a file that is there, which rename would; unless the file system has no links. */
+static int give_name(const char *from, const char *to)
+{
+    if (link(from, to) == 0)
+        return 0;
+    if (errno != EPERM && errno != EOPNOTSUPP)
+        return status_of_errno();
+    return access(to, F_OK) == 0 ? DIVERGE_EEXIST : rename(from, to) ? status_of_errno() : 0;
+}
+
 int dvg_spool_create(struct dvg_spool *spool, const struct dvg_hello *hello)
 {
     dvg_buffer_clear(&spool->scratch);
@@ -95,19 +124,24 @@ int dvg_spool_create(struct dvg_spool *spool, const struct dvg_hello *hello)
         rc = seal_frames(spool, DVG_FILE_HEADER);
     if (rc)
         return rc;
-    dvg_process_lock();
-    spool->fd = open(spool->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    dvg_process_unlock();
-    if (spool->fd < 0)
-        return status_of_errno();
+    char unfinished[PATH_MAX + 8];
+    snprintf(unfinished, sizeof(unfinished), "%s.new", spool->path);
+    rc = open_file(spool, unfinished);
+    if (rc)
+        return rc;
     spool->size = 0;
     spool->cursor = (struct dvg_cursor){0};
     spool->first = hello->next_seq;
     spool->last = hello->next_seq - 1;
     dvg_spool_rewind(spool);
     rc = write_end(spool, spool->scratch.data, spool->scratch.size);
+    if (!rc)
+        rc = give_name(unfinished, spool->path);
+    int error = errno;
+    unlink(unfinished);
     if (rc)
-        dvg_spool_remove(spool);
+        close_file(spool);
+    errno = error;
     return rc;
 }
 

@@ -79,15 +79,3 @@ int dvg_json_string(struct dvg_buffer *out, const char *text)
     }
     return rc ? rc : dvg_buffer_append(out, "\"", 1);
 }
-
-int dvg_json_pair(struct dvg_buffer *out, const char *key, const char *value)
-{
-    int rc = 0;
-    if (out->size && out->data[out->size - 1] != '{')
-        rc = dvg_buffer_append(out, ",", 1);
-    if (!rc)
-        rc = dvg_json_string(out, key);
-    if (!rc)
-        rc = dvg_buffer_append(out, ":", 1);
-    return rc ? rc : dvg_json_string(out, value);
-}

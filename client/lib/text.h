@@ -21,7 +21,4 @@ size_t dvg_utf8_clean(const char *text, size_t size, char ret[DVG_TEXT_MAX]);
 
 /* Appends `"text"` with JSON's escapes; what is not UTF-8 is replaced, at most DVG_TEXT_MAX bytes. */
 int dvg_json_string(struct dvg_buffer *out, const char *text);
-/* Appends `"key":"value"`, with a comma before it when `out` does not end in `{`. */
-int dvg_json_pair(struct dvg_buffer *out, const char *key, const char *value);
-
 #endif
