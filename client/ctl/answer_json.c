@@ -32,34 +32,34 @@ static double float_of(uint64_t bits)
 
 /* ---- the pairs ------------------------------------------------------------------------------ */
 
-static void emit_dtype(struct emit *emit, const struct engine_side *side)
+static void emit_dtype(struct emit *emit, const char *key, const struct engine_side *side)
 {
     if (!side->present || side->kind == DIVERGE_KIND_ABSENT)
-        emit_null(emit, NULL);
+        emit_null(emit, key);
     else if (side->kind == DIVERGE_KIND_TENSOR)
-        emit_string(emit, NULL, diverge_dtype_name(side->dtype));
+        emit_string(emit, key, diverge_dtype_name(side->dtype));
     else
-        emit_string(emit, NULL, side->kind == DIVERGE_KIND_FLOAT ? "float64" : "int64");
+        emit_string(emit, key, side->kind == DIVERGE_KIND_FLOAT ? "float64" : "int64");
 }
 
-static void emit_shape(struct emit *emit, const struct engine_side *side)
+static void emit_shape(struct emit *emit, const char *key, const struct engine_side *side)
 {
     if (!side->present || side->kind == DIVERGE_KIND_ABSENT) {
-        emit_null(emit, NULL);
+        emit_null(emit, key);
         return;
     }
-    emit_array(emit, NULL);
+    emit_array(emit, key);
     for (int32_t i = 0; side->kind == DIVERGE_KIND_TENSOR && i < side->ndim; i++)
         emit_i64(emit, NULL, side->sizes[i]);
     emit_array_end(emit);
 }
 
-static void emit_checksum(struct emit *emit, const struct engine_side *side)
+static void emit_checksum(struct emit *emit, const char *key, const struct engine_side *side)
 {
     if (side->present && side->kind == DIVERGE_KIND_TENSOR && !side->unread)
-        emit_string(emit, NULL, text_checksum(side->value));
+        emit_string(emit, key, text_checksum(side->value));
     else
-        emit_null(emit, NULL);
+        emit_null(emit, key);
 }
 
 /* A min or max: integers exactly. */
@@ -89,15 +89,15 @@ static void emit_tensor_stats(struct emit *emit, const struct engine_side *side)
     emit_number(emit, "l2", side->state & DVG_STATE_L2 ? (double)side->l2 : NAN);
 }
 
-static void emit_stats(struct emit *emit, const struct engine_side *side)
+static void emit_stats(struct emit *emit, const char *key, const struct engine_side *side)
 {
     bool scalar = side->kind == DIVERGE_KIND_FLOAT || side->kind == DIVERGE_KIND_INTEGER;
 
     if (!side->present || side->unread || (!scalar && !side->has_stats)) {
-        emit_null(emit, NULL);
+        emit_null(emit, key);
         return;
     }
-    emit_object(emit, NULL);
+    emit_object(emit, key);
     if (side->kind == DIVERGE_KIND_FLOAT) {
         double value = float_of(side->value);
 
@@ -114,11 +114,11 @@ static void emit_stats(struct emit *emit, const struct engine_side *side)
 }
 
 static void emit_pair(struct emit *emit, const char *key, const struct engine_finding *finding,
-                      void (*one)(struct emit *, const struct engine_side *))
+                      void (*one)(struct emit *, const char *, const struct engine_side *))
 {
     emit_array(emit, key);
-    one(emit, &finding->a);
-    one(emit, &finding->b);
+    one(emit, NULL, &finding->a);
+    one(emit, NULL, &finding->b);
     emit_array_end(emit);
 }
 
@@ -130,7 +130,7 @@ static void emit_place(struct emit *emit, uint64_t segment)
     emit_u64(emit, "step", segment == 0 ? 0 : (segment - 1) / 2);
 }
 
-static void emit_site(struct emit *emit, const struct trace_site *site)
+void answer_emit_site(struct emit *emit, const struct trace_site *site)
 {
     emit_string(emit, "lane", site->lane);
     emit_string(emit, "phase", text_phase(site->phase));
@@ -157,9 +157,21 @@ static void emit_inputs(struct emit *emit, const struct engine_finding *finding)
     emit_object_end(emit);
 }
 
-static void emit_arguments(struct emit *emit, const struct engine_side *side)
+static void emit_arguments(struct emit *emit, const char *key, const struct engine_side *side)
 {
-    emit_string(emit, NULL, side->argument_text);
+    emit_string(emit, key, side->argument_text);
+}
+
+void answer_emit_side(struct emit *emit, const struct engine_side *side)
+{
+    emit_string(emit, "source", or_null(side->source));
+    emit_dtype(emit, "dtype", side);
+    emit_shape(emit, "shape", side);
+    emit_checksum(emit, "checksum", side);
+    emit_stats(emit, "stats", side);
+    emit_arguments(emit, "arguments", side);
+    emit_bool(emit, "inherited", side->state & DVG_STATE_INHERITED);
+    emit_bool(emit, "unread", side->unread);
 }
 
 static void emit_finding(struct emit *emit, const char *key, const struct engine_finding *finding)
@@ -174,7 +186,7 @@ static void emit_finding(struct emit *emit, const char *key, const struct engine
     emit_place(emit, finding->segment);
     emit_u64(emit, "rank", finding->rank);
     emit_u64(emit, "seq", finding->order);
-    emit_site(emit, finding->site);
+    answer_emit_site(emit, finding->site);
     emit_string(emit, "source", source ? source : or_null(finding->b.source));
     emit_string(emit, "relation", engine_relation_name(finding->relation));
     emit_pair(emit, "dtype", finding, emit_dtype);
@@ -266,7 +278,7 @@ static void emit_notes(struct emit *emit, const struct engine_answer *answer)
         emit_u64(emit, "rank", note->rank);
         emit_u64(emit, "count", note->count);
         if (note->site)
-            emit_site(emit, note->site);
+            answer_emit_site(emit, note->site);
         emit_object_end(emit);
     }
     emit_array_end(emit);

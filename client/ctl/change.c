@@ -13,6 +13,8 @@
 #include "client/ctl/text.h"
 #include "daemon/proto/json.h"
 
+enum { CHANGE_TIMEOUT_MS = 600000 }; /* removing a large run takes a while */
+
 static const struct {
     const char *command;
     const char *done;
@@ -22,9 +24,9 @@ static const struct {
     [CHANGE_UNPIN] = {"unpin", "unpinned"},
 };
 
-/* Who makes the changes: a daemon (peer.fd >= 0) or this program (store). */
+/* Who makes the changes: a daemon (link.fd >= 0) or this program (store). */
 struct changer {
-    struct peer peer;
+    struct dvg_control_link link;
     struct store *store;
     int lock;
 };
@@ -32,7 +34,7 @@ struct changer {
 static int changer_open(struct changer *changer)
 {
     const char *path = NULL;
-    int status = daemon_connect(&changer->peer);
+    int status = daemon_connect(&changer->link);
 
     if (!status)
         return EX_OK;
@@ -44,15 +46,15 @@ static int changer_open(struct changer *changer)
 
 static void changer_close(struct changer *changer)
 {
-    peer_close(&changer->peer);
+    dvg_control_close(&changer->link);
     if (changer->store)
         source_store_close(changer->store, changer->lock);
 }
 
 static int ask(struct changer *changer, cJSON *request, cJSON **ret)
 {
-    char error[512];
-    int status = peer_control(&changer->peer, request, -1, ret, error);
+    char error[DAEMON_ERROR_MAX];
+    int status = daemon_call(&changer->link, request, CHANGE_TIMEOUT_MS, ret, error);
 
     return status ? ctl_fail_error(status, "the daemon", error) : EX_OK;
 }
@@ -121,7 +123,7 @@ static void say(enum change change, const struct reader_run *runs, int count)
 
 int change_runs(enum change change, int argc, const char *const *argv)
 {
-    struct changer changer = {.peer = {.fd = -1}};
+    struct changer changer = {.link = {.fd = -1}};
     struct reader_run *runs = mem_alloc((size_t)argc * sizeof(*runs));
     int status = EX_OK;
     int done = 0;
@@ -172,10 +174,10 @@ static int gc_step(struct changer *changer, struct store_gc *ret, bool *ret_more
     *ret_more = false;
     json_get_bool(reply, "more", ret_more);
     *ret = (struct store_gc){
-        .bytes_before = peer_u64(reply, "bytes_before"),
-        .bytes_after = peer_u64(reply, "bytes_after"),
-        .chunks_removed = peer_u64(reply, "chunks_removed"),
-        .segments_thinned = peer_u64(reply, "segments_thinned"),
+        .bytes_before = daemon_u64(reply, "bytes_before"),
+        .bytes_after = daemon_u64(reply, "bytes_after"),
+        .chunks_removed = daemon_u64(reply, "chunks_removed"),
+        .segments_thinned = daemon_u64(reply, "segments_thinned"),
     };
     cJSON_Delete(reply);
     return EX_OK;
@@ -183,7 +185,7 @@ static int gc_step(struct changer *changer, struct store_gc *ret, bool *ret_more
 
 int change_gc(struct store_gc *ret)
 {
-    struct changer changer = {.peer = {.fd = -1}};
+    struct changer changer = {.link = {.fd = -1}};
     struct reader *reader = NULL;
     int status = source_reader(&reader); /* a store that is not there is not made for this */
     bool more = true;

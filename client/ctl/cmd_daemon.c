@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <diverge/error.h>
@@ -14,6 +16,8 @@
 #include "client/ctl/emit.h"
 #include "client/ctl/mem.h"
 #include "client/ctl/text.h"
+
+enum { LOOK_MS = 20 };
 
 static struct {
     bool force;
@@ -36,13 +40,13 @@ static void print_daemon(const char *word, const cJSON *status)
 }
 
 /* Asks a connected daemon who it is, prints that after `word`, and closes the connection. */
-static int report(struct peer *peer, const char *word)
+static int report(struct dvg_control_link *link, const char *word)
 {
     cJSON *reply = NULL;
-    char error[512];
-    int status = peer_control(peer, daemon_request("status"), DAEMON_TIMEOUT_MS, &reply, error);
+    char error[DAEMON_ERROR_MAX];
+    int status = daemon_call(link, daemon_request("status"), DAEMON_TIMEOUT_MS, &reply, error);
 
-    peer_close(peer);
+    dvg_control_close(link);
     if (status)
         return ctl_fail_error(status, "the daemon", error);
     print_daemon(word, reply);
@@ -52,43 +56,48 @@ static int report(struct peer *peer, const char *word)
 
 static int start(bool replace)
 {
-    struct peer peer = {.fd = -1};
+    struct dvg_control_link link = {.fd = -1};
     bool started = false;
-    int status = daemon_ensure(&peer, replace, &started);
+    int status = daemon_ensure(&link, replace, &started);
 
     if (status)
         return ctl_exit_status(status);
-    return report(&peer, started ? "started" : "already running");
+    return report(&link, started ? "started" : "already running");
 }
 
 static int show_status(void)
 {
-    struct peer peer;
-    int status = daemon_connect(&peer);
+    struct dvg_control_link link;
+    int status = daemon_connect(&link);
 
     if (!status)
-        return report(&peer, "running");
+        return report(&link, "running");
     if (status != DIVERGE_EUNAVAIL)
         return ctl_exit_status(status);
     print_daemon("not running", NULL);
     return EX_UNAVAILABLE;
 }
 
-/* Waits for a process to end: 0, or EAGAIN. Without pidfd (kernel 5.3) its connection's end must do. */
-static int wait_for_end(struct peer *peer, uint64_t pid)
+/* Without pidfd_open (Linux before 5.3): looks now and then. */
+static int watch_for_end(pid_t pid)
 {
-    int fd = pid ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
+    for (int waited = 0; waited < DAEMON_TIMEOUT_MS; waited += LOOK_MS) {
+        if (kill(pid, 0) != 0 && errno == ESRCH)
+            return 0;
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000}, NULL);
+    }
+    return DIVERGE_EAGAIN;
+}
+
+/* Waits for a process to end: 0, or EAGAIN. */
+static int wait_for_end(pid_t pid)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     struct pollfd wait = {.fd = fd, .events = POLLIN};
-    struct dvg_frame frame;
     int ready;
 
-    if (fd < 0 && errno == ESRCH)
-        return 0;
-    if (fd < 0) {
-        while (peer_receive(peer, &frame, DAEMON_TIMEOUT_MS) == 0)
-            ;
-        return 0;
-    }
+    if (fd < 0)
+        return errno == ESRCH ? 0 : watch_for_end(pid);
     do
         ready = poll(&wait, 1, DAEMON_TIMEOUT_MS);
     while (ready < 0 && errno == EINTR);
@@ -98,10 +107,10 @@ static int wait_for_end(struct peer *peer, uint64_t pid)
 
 static int stop(void)
 {
-    struct peer peer;
+    struct dvg_control_link link;
     cJSON *reply = NULL;
-    char error[512];
-    int status = daemon_connect(&peer);
+    char error[DAEMON_ERROR_MAX];
+    int status = daemon_connect(&link);
 
     if (status == DIVERGE_EUNAVAIL) {
         print_daemon("not running", NULL);
@@ -109,8 +118,8 @@ static int stop(void)
     }
     if (status)
         return ctl_exit_status(status);
-    status = peer_control(&peer, daemon_request("status"), DAEMON_TIMEOUT_MS, &reply, error);
-    uint64_t pid = peer_u64(reply, "pid");
+    status = daemon_call(&link, daemon_request("status"), DAEMON_TIMEOUT_MS, &reply, error);
+    uint64_t pid = daemon_u64(reply, "pid");
 
     cJSON_Delete(reply);
     reply = NULL;
@@ -119,11 +128,11 @@ static int stop(void)
     if (options.force)
         cJSON_AddBoolToObject(request, "force", true);
     if (!status)
-        status = peer_control(&peer, request, DAEMON_TIMEOUT_MS, &reply, error);
+        status = daemon_call(&link, request, DAEMON_TIMEOUT_MS, &reply, error);
     else
         cJSON_Delete(request);
     cJSON_Delete(reply);
-    if (!status && wait_for_end(&peer, pid))
+    if (!status && pid && wait_for_end((pid_t)pid))
         status = ctl_fail(EX_UNAVAILABLE, "the daemon, pid %llu, was asked to stop but still runs",
                           (unsigned long long)pid);
     else if (status == DIVERGE_EBUSY)
@@ -133,7 +142,7 @@ static int stop(void)
         status = ctl_fail_error(status, "the daemon", error);
     else
         print_daemon("stopped", NULL);
-    peer_close(&peer);
+    dvg_control_close(&link);
     return status;
 }
 

@@ -76,11 +76,11 @@ static int read_options(struct engine_options *ret)
 static void note_difference(const struct source_run *a, const struct source_run *b,
                             const struct engine_answer *answer)
 {
-    struct peer peer;
+    struct dvg_control_link link;
     cJSON *reply = NULL;
-    char error[512];
+    char error[DAEMON_ERROR_MAX];
 
-    if (!answer->first || a->recording || b->recording || daemon_try_connect(&peer))
+    if (!answer->first || a->recording || b->recording || daemon_try_connect(&link))
         return;
     cJSON *request = daemon_request("difference");
 
@@ -89,9 +89,9 @@ static void note_difference(const struct source_run *a, const struct source_run 
         json_add_i64(request, "b", b->info.id);
         json_add_u64(request, "segment", answer->first->segment);
     }
-    if (!peer_control(&peer, request, DAEMON_TIMEOUT_MS, &reply, error))
+    if (!daemon_call(&link, request, DAEMON_TIMEOUT_MS, &reply, error))
         cJSON_Delete(reply);
-    peer_close(&peer);
+    dvg_control_close(&link);
 }
 
 static int exit_status(enum engine_result result)

@@ -68,16 +68,16 @@ static void print_text(const cJSON *daemon, const char *path, const struct reade
 /* The daemon's own word, NULL when none runs. */
 static int ask_daemon(cJSON **ret)
 {
-    struct peer peer;
-    char error[512];
-    int status = daemon_connect(&peer);
+    struct dvg_control_link link;
+    char error[DAEMON_ERROR_MAX];
+    int status = daemon_connect(&link);
 
     if (status == DIVERGE_EUNAVAIL)
         return EX_OK;
     if (status)
         return ctl_exit_status(status);
-    status = peer_control(&peer, daemon_request("status"), DAEMON_TIMEOUT_MS, ret, error);
-    peer_close(&peer);
+    status = daemon_call(&link, daemon_request("status"), DAEMON_TIMEOUT_MS, ret, error);
+    dvg_control_close(&link);
     return status ? ctl_fail_error(status, "the daemon", error) : EX_OK;
 }
 

@@ -21,7 +21,7 @@
 #include "client/ctl/text.h"
 #include "daemon/proto/json.h"
 
-enum { RACE_TRIES = 500, RACE_PAUSE_MS = 20 };
+enum { RACE_TRIES = 500, RACE_PAUSE_MS = 20, READY_FD = 3 };
 
 static char socket_path[PATHS_MAX];
 static char store_path[PATHS_MAX];
@@ -30,6 +30,11 @@ static char log_path[PATHS_MAX];
 const char *daemon_socket(void)
 {
     return socket_path;
+}
+
+const char *daemon_store(void)
+{
+    return store_path;
 }
 
 static int resolve(struct paths_error *error)
@@ -49,7 +54,7 @@ static int resolve(struct paths_error *error)
 }
 
 /* The daemon that holds the store's lock, wherever its socket is. */
-static int connect_holder(struct peer *ret)
+static int connect_holder(struct dvg_control_link *ret)
 {
     struct paths_error error;
     struct paths_holder holder;
@@ -58,40 +63,40 @@ static int connect_holder(struct peer *ret)
     if (paths_lock(store_path, lock, &error) || paths_lock_holder(lock, &holder) ||
         !holder.socket[0])
         return DIVERGE_EUNAVAIL;
-    int status = peer_connect(ret, holder.socket);
+    int status = dvg_control_open(ret, holder.socket);
 
     if (!status)
         snprintf(socket_path, sizeof(socket_path), "%s", holder.socket);
     return status;
 }
 
-static int connect_any(struct peer *ret)
+static int connect_any(struct dvg_control_link *ret)
 {
     /* A store named by hand is served by the holder of its lock alone. */
     if (ctl.store && !ctl.socket)
         return connect_holder(ret);
-    int status = peer_connect(ret, socket_path);
+    int status = dvg_control_open(ret, socket_path);
 
     if (status == DIVERGE_EUNAVAIL && !ctl.socket)
         status = connect_holder(ret);
     return status;
 }
 
-int daemon_try_connect(struct peer *ret)
+int daemon_try_connect(struct dvg_control_link *ret)
 {
     struct paths_error error;
 
-    *ret = (struct peer){.fd = -1};
+    *ret = (struct dvg_control_link){.fd = -1};
     int status = resolve(&error);
 
     return status ? status : connect_any(ret);
 }
 
-int daemon_connect(struct peer *ret)
+int daemon_connect(struct dvg_control_link *ret)
 {
     struct paths_error error;
 
-    *ret = (struct peer){.fd = -1};
+    *ret = (struct dvg_control_link){.fd = -1};
     int status = resolve(&error);
 
     if (status) {
@@ -154,8 +159,11 @@ static _Noreturn void become_daemon(const char *program, int ready_fd, bool repl
     redirect(log_path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, STDERR_FILENO);
     if (chdir("/") != 0)
         _exit(EX_OSERR);
-    fcntl(ready_fd, F_SETFD, 0);
-    snprintf(ready, sizeof(ready), "%d", ready_fd);
+    /* Nothing of ours stays open in it: a pipe that somebody reads to its end, for example. */
+    if (dup2(ready_fd, READY_FD) < 0 || close_range(READY_FD + 1, UINT_MAX, 0) != 0)
+        _exit(EX_OSERR);
+    fcntl(READY_FD, F_SETFD, 0);
+    snprintf(ready, sizeof(ready), "%d", READY_FD);
     const char *argv[] = {"diverged", "--store", store_path, "--socket", socket_path,
                           "--ready-fd", ready, replace ? "--replace" : NULL, NULL};
 
@@ -242,7 +250,7 @@ static off_t log_size(void)
 }
 
 /* Lost a race, perhaps: the winner holds the lock but may not listen yet. */
-static int connect_winner(struct peer *ret)
+static int connect_winner(struct dvg_control_link *ret)
 {
     struct paths_error error;
     struct paths_holder holder;
@@ -259,7 +267,7 @@ static int connect_winner(struct peer *ret)
     return status;
 }
 
-static int start(struct peer *ret, bool replace, bool *ret_started)
+static int start(struct dvg_control_link *ret, bool replace, bool *ret_started)
 {
     struct paths_error error;
     char folder[PATHS_MAX];
@@ -288,17 +296,76 @@ static int start(struct peer *ret, bool replace, bool *ret_started)
     return status;
 }
 
-int daemon_ensure(struct peer *ret, bool replace, bool *ret_started)
+int daemon_ensure(struct dvg_control_link *ret, bool replace, bool *ret_started)
 {
     bool started = false;
     int status = daemon_connect(ret);
 
     if (replace && !status)
-        peer_close(ret);
+        dvg_control_close(ret);
     if (replace ? !status || status == DIVERGE_EUNAVAIL : status == DIVERGE_EUNAVAIL)
         status = start(ret, replace, &started);
     if (ret_started)
         *ret_started = started;
+    return status;
+}
+
+/* ---- asking --------------------------------------------------------------------------------- */
+
+uint64_t daemon_u64(const cJSON *reply, const char *key)
+{
+    uint64_t value = 0;
+
+    return json_get_u64(reply, key, &value) == 0 ? value : 0;
+}
+
+const char *daemon_text(const cJSON *reply, const char *key)
+{
+    const char *text = "";
+
+    return json_get_string(reply, key, &text) == 0 ? text : "";
+}
+
+/* What a reply says: 0, its status, or EPROTO when it is none. */
+static int reply_status(const cJSON *reply, char error[DAEMON_ERROR_MAX])
+{
+    const cJSON *status = json_get(reply, "status");
+    bool ok = false;
+
+    if (json_get_bool(reply, "ok", &ok) != 0)
+        return DIVERGE_EPROTO;
+    if (ok)
+        return 0;
+    if (!cJSON_IsNumber(status) || status->valueint >= 0)
+        return DIVERGE_EPROTO;
+    snprintf(error, DAEMON_ERROR_MAX, "%s", daemon_text(reply, "error"));
+    return status->valueint;
+}
+
+int daemon_call(struct dvg_control_link *link, cJSON *request, int timeout_ms, cJSON **ret,
+                char error[DAEMON_ERROR_MAX])
+{
+    char *text = request ? cJSON_PrintUnformatted(request) : NULL;
+    const char *reply = NULL;
+    size_t size = 0;
+    cJSON *object = NULL;
+
+    error[0] = '\0';
+    cJSON_Delete(request);
+    if (!text)
+        return DIVERGE_ENOMEM;
+    int status = dvg_control_call(link, text, strlen(text), timeout_ms, &reply, &size);
+
+    free(text);
+    if (!status)
+        status = json_parse((struct dvg_bytes){.data = (const uint8_t *)reply, .size = size},
+                            &object, NULL);
+    if (!status)
+        status = reply_status(object, error);
+    if (status)
+        cJSON_Delete(object);
+    else
+        *ret = object;
     return status;
 }
 
@@ -317,16 +384,16 @@ cJSON *daemon_request(const char *command)
 
 const char *daemon_sentence(const cJSON *status)
 {
-    uint64_t pid = peer_u64(status, "pid");
+    uint64_t pid = daemon_u64(status, "pid");
     bool read_only = false;
 
     json_get_bool(status, "read_only", &read_only);
     return mem_printf("diverged %s, pid %" PRIu64 ", since %s, at %s; %s, %s taken%s",
-                      text_escape(peer_text(status, "version")), pid,
-                      text_time((int64_t)peer_u64(status, "started_unix_us")),
-                      text_escape(peer_text(status, "socket")),
-                      text_things(peer_u64(status, "producers"), "producer"),
-                      text_things(peer_u64(status, "records"), "record"),
+                      text_escape(daemon_text(status, "version")), pid,
+                      text_time((int64_t)daemon_u64(status, "started_unix_us")),
+                      text_escape(daemon_text(status, "socket")),
+                      text_things(daemon_u64(status, "producers"), "producer"),
+                      text_things(daemon_u64(status, "records"), "record"),
                       read_only ? "; the disk is full, nothing is taken until there is space"
                                 : "");
 }
@@ -340,8 +407,8 @@ void daemon_emit(struct emit *emit, const cJSON *status)
 
     json_get_bool(status, "read_only", &read_only);
     for (size_t i = 0; i < CMD_COUNT(texts); i++)
-        emit_string(emit, texts[i], peer_text(status, texts[i]));
+        emit_string(emit, texts[i], daemon_text(status, texts[i]));
     for (size_t i = 0; i < CMD_COUNT(numbers); i++)
-        emit_u64(emit, numbers[i], peer_u64(status, numbers[i]));
+        emit_u64(emit, numbers[i], daemon_u64(status, numbers[i]));
     emit_bool(emit, "read_only", read_only);
 }

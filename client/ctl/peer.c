@@ -12,8 +12,6 @@
 
 #include <diverge/error.h>
 
-#include "daemon/proto/json.h"
-
 enum { CHUNK = 64 * 1024 };
 
 static int status_of_errno(int number)
@@ -135,104 +133,4 @@ int peer_receive(struct peer *peer, struct dvg_frame *ret, int timeout_ms)
         if (status < 0)
             return status;
     }
-}
-
-/* ---- control -------------------------------------------------------------------------------- */
-
-uint64_t peer_u64(const cJSON *object, const char *key)
-{
-    uint64_t value = 0;
-
-    return json_get_u64(object, key, &value) == 0 ? value : 0;
-}
-
-const char *peer_text(const cJSON *object, const char *key)
-{
-    const char *text = "";
-
-    return json_get_string(object, key, &text) == 0 ? text : "";
-}
-
-static int send_request(struct peer *peer, const char *text, int timeout_ms)
-{
-    struct dvg_buffer out;
-    struct dvg_control request = {
-        .request = ++peer->request,
-        .json = {.data = (const uint8_t *)text, .size = strlen(text)},
-    };
-
-    dvg_buffer_init(&out, DVG_CONTROL_MAX + 1024);
-    int status = dvg_control_encode(&out, DVG_MESSAGE_CONTROL_REQUEST, &request);
-
-    if (!status)
-        status = peer_send(peer, out.data, out.size, timeout_ms);
-    dvg_buffer_fini(&out);
-    return status;
-}
-
-/* What a reply says: 0, its status, or EPROTO when it is no reply. */
-static int reply_status(const cJSON *reply, char error[512])
-{
-    const cJSON *status = json_get(reply, "status");
-    bool ok = false;
-
-    if (json_get_bool(reply, "ok", &ok) != 0)
-        return DIVERGE_EPROTO;
-    if (ok)
-        return 0;
-    if (!cJSON_IsNumber(status) || status->valueint >= 0)
-        return DIVERGE_EPROTO;
-    snprintf(error, 512, "%s", peer_text(reply, "error"));
-    return status->valueint;
-}
-
-static int read_error_frame(const struct dvg_frame *frame, char error[512])
-{
-    struct dvg_error_message message;
-
-    if (dvg_error_decode(frame->payload, &message) != 0 || message.status >= 0)
-        return DIVERGE_EPROTO;
-    snprintf(error, 512, "%.*s", (int)(message.text.size < 500 ? message.text.size : 500),
-             (const char *)message.text.data);
-    return message.status;
-}
-
-static int receive_reply(struct peer *peer, int timeout_ms, cJSON **ret, char error[512])
-{
-    struct dvg_frame frame;
-    struct dvg_control reply;
-    int status = peer_receive(peer, &frame, timeout_ms);
-
-    if (status)
-        return status;
-    if (frame.type == DVG_MESSAGE_ERROR)
-        return read_error_frame(&frame, error);
-    if (frame.type != DVG_MESSAGE_CONTROL_REPLY || dvg_control_decode(frame.payload, &reply) ||
-        reply.request != peer->request)
-        return DIVERGE_EPROTO;
-    cJSON *object = NULL;
-
-    status = json_parse(reply.json, &object, NULL);
-    if (status)
-        return status;
-    status = reply_status(object, error);
-    if (status)
-        cJSON_Delete(object);
-    else
-        *ret = object;
-    return status;
-}
-
-int peer_control(struct peer *peer, cJSON *request, int timeout_ms, cJSON **ret, char error[512])
-{
-    char *text = request ? cJSON_PrintUnformatted(request) : NULL;
-
-    error[0] = '\0';
-    cJSON_Delete(request);
-    if (!text)
-        return DIVERGE_ENOMEM;
-    int status = send_request(peer, text, timeout_ms);
-
-    free(text);
-    return status ? status : receive_reply(peer, timeout_ms, ret, error);
 }

@@ -262,8 +262,8 @@ static int import_into(const char *store_path, const char *path, struct ingest_i
     return status;
 }
 
-/* The run of that row in a store of one. */
-static int only_run(struct reader *reader, int64_t row, struct reader_run *ret)
+/* The run of that row. */
+static int run_of_row(struct reader *reader, int64_t row, struct reader_run *ret)
 {
     struct reader_run *runs = NULL;
     size_t count = 0;
@@ -280,6 +280,19 @@ static int only_run(struct reader *reader, int64_t row, struct reader_run *ret)
     }
     free(runs);
     return status;
+}
+
+int source_by_row(const char *path, int64_t row, struct reader_run *ret)
+{
+    struct reader *reader = NULL;
+    struct store_error error = {""};
+    int status = reader_open(path, &reader, &error);
+
+    if (status)
+        return ctl_fail_error(status, text_escape(path), error.text);
+    status = run_of_row(reader, row, ret);
+    reader_close(reader);
+    return status ? ctl_fail_error(status, text_escape(path), NULL) : EX_OK;
 }
 
 static int open_recording(const char *path, struct source_run *ret)
@@ -302,7 +315,7 @@ static int open_recording(const char *path, struct source_run *ret)
     if (status)
         return ctl_fail_error(status, store_path, error.text);
     *ret = (struct source_run){.recording = true};
-    status = only_run(*reader, import.run, &ret->info);
+    status = run_of_row(*reader, import.run, &ret->info);
     if (status)
         return ctl_fail_error(status, text_escape(path), NULL);
     status = load(*reader, ret);

@@ -31,6 +31,8 @@ int source_find(const char *who, struct source_run *ret);
 /* The same, or a recording file (a path with '/', or the name of a file that is one): put into a private
  * temporary store. */
 int source_open(const char *who, struct source_run *ret);
+/* What is known of the run of that row in the store at `path`. */
+int source_by_row(const char *path, int64_t row, struct reader_run *ret);
 void source_close(void); /* removes temporary stores */
 
 /* A file's bytes, mapped till source_close. */
