@@ -163,7 +163,7 @@ static bool push(struct conn *conn, enum batch_kind kind, const uint8_t *data, s
 {
     struct batch *batch = batch_new(kind, &conn->link, data, size);
     if (!batch) {
-        conn_refuse(conn, DIVERGE_ENOMEM, "the daemon is out of memory");
+        conn_refuse(conn, DIVERGE_EAGAIN, "the daemon is out of memory");
         return false;
     }
     conn->at_writer = true;
@@ -300,10 +300,13 @@ static void on_handshake_timeout(uv_timer_t *timer)
     char text[96];
     snprintf(text, sizeof(text), "no whole first message within %" PRId64 " ms",
              conn->host->config->handshake_ms);
-    conn_refuse(conn, DIVERGE_ESTATE, text);
+    conn_refuse(conn, DIVERGE_EAGAIN, text);
 }
 
-/* Others' processes are not served, whatever the socket's folder lets through. */
+/*
+ * Others' processes are not served, whatever the socket's folder lets through. Refusals that may not last have a
+ * status that tells producers to try again.
+ */
 static void start(struct conn *conn, bool over_limit)
 {
     if (transport_peer(&conn->transport, &conn->link.uid, &conn->link.pid)) {
@@ -314,7 +317,7 @@ static void start(struct conn *conn, bool over_limit)
         char text[96];
         snprintf(text, sizeof(text), "more than %" PRId64 " connections (--max-connections)",
                  conn->host->config->max_connections);
-        conn_refuse(conn, DIVERGE_ELIMIT, text);
+        conn_refuse(conn, DIVERGE_EBUSY, text);
     } else {
         uv_timer_start(&conn->timer, on_handshake_timeout,
                        (uint64_t)conn->host->config->handshake_ms, 0);

@@ -230,7 +230,7 @@ static void silent_peer_is_closed_after_the_handshake_time(void **state)
     say(h, "DVG1", 4);
     run_until_gone(h);
     assert_int_equal(h->n_batches, 0);
-    expect_error(h, DIVERGE_ESTATE, "within 1 ms");
+    expect_error(h, DIVERGE_EAGAIN, "within 1 ms");
 }
 
 static void phases_do_not_mix(void **state)
