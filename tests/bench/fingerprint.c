@@ -24,6 +24,8 @@ enum {
 #ifdef DVG_BENCH_OTHER
 extern const struct dvg_kernel dvg_kernel_scalar_other;
 extern const struct dvg_kernel dvg_kernel_avx2_other;
+#else
+#define DVG_BENCH_OTHER_NAME "none"
 #endif
 
 /* What a case works on. */

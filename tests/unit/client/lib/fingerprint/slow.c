@@ -228,14 +228,17 @@ void random_fill(uint64_t *state, enum diverge_dtype dtype, uint8_t *data, size_
         data[top] &= 0xbf;
 }
 
+/* Asked for once: on virtual machines the question is slow. */
 const struct dvg_kernel *kernel_at(unsigned i)
 {
-    const struct dvg_kernel *all[4] = {&dvg_kernel_scalar};
-    unsigned n = 1;
+    static const struct dvg_kernel *all[4];
 
+    if (!all[0]) {
+        all[0] = &dvg_kernel_scalar;
 #if defined(__x86_64__)
-    if (dvg_kernel_avx2.supported())
-        all[n++] = &dvg_kernel_avx2;
+        if (dvg_kernel_avx2.supported())
+            all[1] = &dvg_kernel_avx2;
 #endif
-    return i < n ? all[i] : NULL;
+    }
+    return all[i];
 }
