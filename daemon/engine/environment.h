@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DAEMON_ENGINE_ENVIRONMENT_H
+#define DAEMON_ENGINE_ENVIRONMENT_H
+
+#include "daemon/engine/context.h"
+
+/* Fills answer->environment: keys that differ, causes first; everything in the keep arena. */
+void environment_compare(struct engine *engine, const struct trace_run *a,
+                         const struct trace_run *b);
+/* The first differing cause whose key contains one of the NULL-terminated words; NULL: none. */
+const struct engine_environment *environment_cause(const struct engine_answer *answer,
+                                                   const char *const *words);
+/* Differing keys of class cause. */
+size_t environment_causes(const struct engine_answer *answer);
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/engine/verdict/verdict.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * In the order asked. Earlier rules need stronger or earlier evidence: what is missing or removed, data,
+ * state at the start, scalars and arguments, structure, generators; then what can be said of an op whose
+ * inputs agree; last what remains.
+ */
+static const struct {
+    const char *name;
+    rule_function rule;
+} RULES[] = {
+    {"pruned", rule_pruned},
+    {"nonfinite", rule_nonfinite},
+    {"missing-collective", rule_missing_collective},
+    {"precision", rule_precision},
+    {"resume-data", rule_resume_data},
+    {"data", rule_data},
+    {"mode", rule_mode},
+    {"resume", rule_resume},
+    {"structure", rule_structure},
+    {"uninitialised", rule_uninitialised},
+    {"init", rule_init},
+    {"hyperparameter-scalar", rule_hyperparameter_scalar},
+    {"hyperparameter-argument", rule_hyperparameter_argument},
+    {"resume-rng", rule_resume_rng},
+    {"rng", rule_rng},
+    {"structure-feeds", rule_structure_feeds},
+    {"unobserved", rule_unobserved},
+    {"bit-flip", rule_bit_flip},
+    {"dropped-write", rule_dropped_write},
+    {"reduction-order", rule_reduction_order},
+    {"nondeterministic-kernel", rule_nondeterministic},
+    {"unexplained", rule_unexplained},
+};
+
+/* ---- helpers -------------------------------------------------------------------------------- */
+
+void ruling_set(struct ruling *ruling, const char *class_name, const char *detail,
+                enum engine_confidence confidence, const char *text)
+{
+    ruling->class_name = class_name;
+    ruling->detail = detail;
+    ruling->confidence = confidence;
+    ruling->text = text;
+}
+
+static const char *format_list(const struct evidence *evidence, const char *format, va_list list)
+{
+    char text[1024];
+    vsnprintf(text, sizeof(text), format, list);
+    return arena_string(evidence->engine->keep, text);
+}
+
+void ruling_evidence(const struct evidence *evidence, struct ruling *ruling, const char *format,
+                     ...)
+{
+    va_list list;
+    va_start(list, format);
+    if (ruling->n_evidence < sizeof(ruling->evidence) / sizeof(ruling->evidence[0]))
+        ruling->evidence[ruling->n_evidence++] = format_list(evidence, format, list);
+    va_end(list);
+}
+
+void ruling_next(const struct evidence *evidence, struct ruling *ruling, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    if (ruling->n_next < sizeof(ruling->next) / sizeof(ruling->next[0]))
+        ruling->next[ruling->n_next++] = format_list(evidence, format, list);
+    va_end(list);
+}
+
+const char *evidence_what(const struct evidence *evidence, const struct item *item)
+{
+    const struct trace_site *site = item_site(evidence->view, item);
+    struct arena *arena = evidence->engine->keep;
+    if (site->op[0] && site->scope[0])
+        return arena_format(arena, "%s in %s", site->op, site->scope);
+    if (site->op[0])
+        return arena_string(arena, site->op);
+    if (site->name[0] && site->scope[0])
+        return arena_format(arena, "%s of %s", site->name, site->scope);
+    if (site->name[0])
+        return arena_string(arena, site->name);
+    return site->scope[0] ? arena_string(arena, site->scope) : "a record";
+}
+
+const char *evidence_place(const struct evidence *evidence)
+{
+    return segment_text(evidence->engine->keep, evidence->view->segment);
+}
+
+bool evidence_is_pair(const struct item *item)
+{
+    return item_has(item, SIDE_A) && item_has(item, SIDE_B);
+}
+
+bool evidence_is_origin(const struct evidence *evidence)
+{
+    return evidence->finding->relation == ENGINE_ORIGIN;
+}
+
+bool evidence_inputs_equal(const struct evidence *evidence)
+{
+    const struct item *first = evidence->first;
+    const struct engine_inputs *inputs = &evidence->finding->inputs;
+    return evidence_is_origin(evidence) && inputs->differ == 0 &&
+           inputs->equal == inputs->measured + inputs->inherited &&
+           item_argument(evidence->view, first, SIDE_A) ==
+               item_argument(evidence->view, first, SIDE_B);
+}
+
+size_t evidence_differing(const struct evidence *evidence, enum diverge_role role)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < evidence->view->n_differences; i++)
+        count += item_site(evidence->view, evidence->view->differences[i])->role == role;
+    return count;
+}
+
+bool text_has(const char *text, const char *const *words)
+{
+    for (size_t i = 0; text && words[i]; i++)
+        if (strcasestr(text, words[i]))
+            return true;
+    return false;
+}
+
+/* ---- deciding ------------------------------------------------------------------------------- */
+
+static void copy_ruling(struct engine *engine, const struct ruling *ruling,
+                        struct engine_verdict *to)
+{
+    const char **evidence = ARENA_ARRAY(engine->keep, const char *, ruling->n_evidence);
+    const char **next = ARENA_ARRAY(engine->keep, const char *, ruling->n_next);
+    memcpy(evidence, ruling->evidence, ruling->n_evidence * sizeof(evidence[0]));
+    memcpy(next, ruling->next, ruling->n_next * sizeof(next[0]));
+    *to = (struct engine_verdict){.class_name = ruling->class_name,
+                                  .detail = ruling->detail,
+                                  .confidence = ruling->confidence,
+                                  .text = ruling->text,
+                                  .evidence = evidence,
+                                  .n_evidence = ruling->n_evidence,
+                                  .next = next,
+                                  .n_next = ruling->n_next};
+}
+
+void verdict_decide(struct evidence *evidence, struct engine_answer *answer, bool after_gap)
+{
+    struct ruling ruling = {0};
+    const char *rule = "";
+    for (size_t i = 0; i < sizeof(RULES) / sizeof(RULES[0]); i++) {
+        ruling = (struct ruling){0};
+        rule = RULES[i].name;
+        if (RULES[i].rule(evidence, &ruling))
+            break;
+    }
+    if (after_gap) {
+        ruling.confidence = ENGINE_POSSIBLE;
+        ruling_evidence(evidence, &ruling,
+                        "first observed at %s: records before it are missing or could not be read",
+                        evidence_place(evidence));
+    }
+    ruling_evidence(evidence, &ruling, "rule: %s, %s", rule,
+                    engine_confidence_name(ruling.confidence));
+    copy_ruling(evidence->engine, &ruling, &answer->verdict);
+}
+
+void verdict_without_difference(struct engine *engine, struct engine_answer *answer)
+{
+    struct ruling ruling = {.confidence = ENGINE_CERTAIN};
+    if (answer->result == ENGINE_SAME) {
+        ruling_set(&ruling, "none", NULL, ENGINE_CERTAIN,
+                   "Everything that both runs recorded was compared and is equal.");
+        ruling.evidence[ruling.n_evidence++] =
+            arena_format(engine->keep, "%llu records on each side, none dropped",
+                         (unsigned long long)answer->compared.records);
+    } else {
+        ruling_set(&ruling, "unverified", NULL, ENGINE_CERTAIN,
+                   "No difference was seen, but not everything could be compared.");
+        for (size_t i = 0; i < answer->n_reasons && ruling.n_evidence < 15; i++)
+            ruling.evidence[ruling.n_evidence++] = answer->reasons[i];
+    }
+    copy_ruling(engine, &ruling, &answer->verdict);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From evidence to a verdict. Each class is one rule: a function that looks at the evidence and says
+ * yes or no. The table in rules.c is asked in order; the first yes wins. A new class is a function and a line.
+ */
+#ifndef DAEMON_ENGINE_VERDICT_VERDICT_H
+#define DAEMON_ENGINE_VERDICT_VERDICT_H
+
+#include "daemon/engine/environment.h"
+#include "daemon/engine/finding.h"
+#include "daemon/engine/generators.h"
+#include "daemon/engine/segment.h"
+
+/* What rules look at. Everything is there but `first` in a pruned segment. */
+struct evidence {
+    struct engine *engine;
+    const struct engine_answer *answer;
+    const struct pairing *pairing;
+    const struct view *view;           /* the segment of the first difference */
+    const struct item *first;          /* NULL: its records were removed */
+    const struct trace_site *site;     /* of `first` */
+    const struct engine_finding *finding;
+    struct generators generators;      /* right before `first` */
+    bool at_start;                     /* the first boundary that both sides have */
+};
+
+struct ruling {
+    const char *class_name;
+    const char *detail;
+    enum engine_confidence confidence;
+    const char *text;
+    const char *evidence[16];
+    size_t n_evidence;
+    const char *next[8];
+    size_t n_next;
+};
+
+typedef bool (*rule_function)(const struct evidence *evidence, struct ruling *ret);
+
+/* Decides the answer's verdict for a difference; `evidence` describes it. */
+void verdict_decide(struct evidence *evidence, struct engine_answer *answer, bool after_gap);
+/* For answers without a difference: none or unverified. */
+void verdict_without_difference(struct engine *engine, struct engine_answer *answer);
+
+/* ---- for rules ------------------------------------------------------------------------------ */
+
+void ruling_set(struct ruling *ruling, const char *class_name, const char *detail,
+                enum engine_confidence confidence, const char *text);
+/* Both format into the answer's memory. */
+void ruling_evidence(const struct evidence *evidence, struct ruling *ruling, const char *format,
+                     ...) __attribute__((format(printf, 3, 4)));
+void ruling_next(const struct evidence *evidence, struct ruling *ruling, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* "aten::mm in layer.0", "fc1.weight": what a record is called. */
+const char *evidence_what(const struct evidence *evidence, const struct item *item);
+const char *evidence_place(const struct evidence *evidence);
+bool evidence_is_pair(const struct item *item);
+bool evidence_is_origin(const struct evidence *evidence);
+/* Inputs are all there, read and equal, arguments too. */
+bool evidence_inputs_equal(const struct evidence *evidence);
+/* The differing records of the segment with this role; how many. */
+size_t evidence_differing(const struct evidence *evidence, enum diverge_role role);
+bool text_has(const char *text, const char *const *words);
+
+/* ---- rules ---------------------------------------------------------------------------------- */
+
+bool rule_pruned(const struct evidence *evidence, struct ruling *ret);
+bool rule_nonfinite(const struct evidence *evidence, struct ruling *ret);
+bool rule_missing_collective(const struct evidence *evidence, struct ruling *ret);
+bool rule_precision(const struct evidence *evidence, struct ruling *ret);
+bool rule_data(const struct evidence *evidence, struct ruling *ret);
+bool rule_resume_data(const struct evidence *evidence, struct ruling *ret);
+bool rule_uninitialised(const struct evidence *evidence, struct ruling *ret);
+bool rule_resume(const struct evidence *evidence, struct ruling *ret);
+bool rule_resume_rng(const struct evidence *evidence, struct ruling *ret);
+bool rule_mode(const struct evidence *evidence, struct ruling *ret);
+bool rule_hyperparameter_scalar(const struct evidence *evidence, struct ruling *ret);
+bool rule_hyperparameter_argument(const struct evidence *evidence, struct ruling *ret);
+bool rule_structure(const struct evidence *evidence, struct ruling *ret);
+bool rule_init(const struct evidence *evidence, struct ruling *ret);
+bool rule_rng(const struct evidence *evidence, struct ruling *ret);
+bool rule_structure_feeds(const struct evidence *evidence, struct ruling *ret);
+bool rule_unobserved(const struct evidence *evidence, struct ruling *ret);
+bool rule_bit_flip(const struct evidence *evidence, struct ruling *ret);
+bool rule_dropped_write(const struct evidence *evidence, struct ruling *ret);
+bool rule_reduction_order(const struct evidence *evidence, struct ruling *ret);
+bool rule_nondeterministic(const struct evidence *evidence, struct ruling *ret);
+bool rule_unexplained(const struct evidence *evidence, struct ruling *ret);
+
+/* The first item of the segment, from the first difference on, that turns non-finite from finite inputs. */
+const struct item *nonfinite_onset(const struct view *view, int *ret_side);
+
+#endif
