@@ -55,4 +55,9 @@ struct reader_totals {
 };
 int reader_totals(struct reader *reader, struct reader_totals *ret);
 
+/* Of the last failure. */
+const char *reader_error_text(const struct reader *reader);
+/* The connection, for SQL of the user's; stays the reader's. */
+struct sqlite3 *reader_database(struct reader *reader);
+
 #endif

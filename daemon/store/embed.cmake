@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake -DOUTPUT=x.c -DFILES="a.sql;b.sql" -P embed.cmake
+set(text "/* Generated from schema/sql. */\n#include \"daemon/store/database.h\"\n")
+set(table "")
+separate_arguments(FILES)
+foreach(file IN LISTS FILES)
+    cmake_path(GET file STEM name)
+    string(REGEX MATCH "^[0-9]+" number "${name}")
+    math(EXPR version "${number} + 0")
+    file(READ "${file}" hex HEX)
+    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+    string(REGEX REPLACE "(................................................................................)" "\\1\n" bytes "${bytes}")
+    string(APPEND text "static const char sql_${name}[] = {\n${bytes}0x00};\n")
+    string(APPEND table "    {${version}, \"${name}\", sql_${name}},\n")
+endforeach()
+string(APPEND text "const struct migration database_migrations[] = {\n${table}    {0, 0, 0},\n};\n")
+file(WRITE "${OUTPUT}" "${text}")
