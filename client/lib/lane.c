@@ -183,7 +183,7 @@ static int drop(struct diverge_lane *lane, struct dvg_call *call, uint8_t tier, 
         dvg_warn(lane->session, DVG_WARN_LIMIT,
                  "more different records than a run can have (names that change every step?); new "
                  "ones are dropped");
-    call->dropping = call->key.op != 0;
+    call->dropping = call != &lane->calls[0];
     lane->dropped[tier]++;
     count_up(&lane->dropped_ever);
     return status;
@@ -197,8 +197,7 @@ static int input_value(struct diverge_lane *lane, const struct dvg_draft *draft,
 {
     struct dvg_value known;
     diverge_ref_t ref;
-    bool found = identity->storage &&
-                 dvg_producers_find(&lane->session->producers, identity, &ref, &known);
+    bool found = dvg_producers_find(&lane->session->producers, identity, &ref, &known);
     if (found && !draft->what->producer)
         *ret_producer = producer_of(lane, ref);
     if (!draft->measure)
@@ -220,20 +219,17 @@ static uint64_t wake_distance(const struct diverge_lane *lane)
     return lane->ring.bytes / 4 < most ? lane->ring.bytes / 4 : most;
 }
 
-/* Writes the entry and lets the sender have it. */
-static void put(struct diverge_lane *lane, struct dvg_entry *entry, const struct dvg_draft *draft,
-                const struct dvg_value *value, const float *sketch)
+/* Lets the sender have the entry. */
+static void publish(struct diverge_lane *lane)
 {
-    dvg_entry_fill(entry, value, sketch);
-    atomic_store_explicit(&entry->pending, draft->token != 0, memory_order_relaxed);
-    if (draft->token)
-        dvg_deferred_set(&lane->session->deferred, draft->token, entry, draft->tensor->view.dtype);
     dvg_ring_publish(&lane->ring);
     lane->order++;
     count_up(&lane->recorded);
     if (lane->ring.next >= lane->ring.wake_at) {
         lane->ring.wake_at = lane->ring.next + wake_distance(lane);
         dvg_session_kick(lane->session);
+    } else {
+        dvg_session_nudge(lane->session);
     }
 }
 
@@ -244,11 +240,10 @@ static int resolve(struct diverge_lane *lane, const struct dvg_call *call,
 {
     const struct diverge_observation *what = draft->what;
     struct dvg_key key = call->key;
-    key.tier = draft->tier;
-    key.role = (uint8_t)what->role;
-    key.slot = what->slot;
-    key.flags = flags;
-    key.name = what->name;
+    key.kind |= draft->tier | (uint64_t)what->role << DVG_KEY_ROLE_SHIFT |
+                (uint64_t)what->slot << DVG_KEY_HIGH;
+    key.flags_micro |= flags;
+    key.op_name |= (uint64_t)what->name << DVG_KEY_HIGH;
     uint32_t index;
     int rc = dvg_sites_find(&lane->sites, &lane->session->define, &key, call->source, &index);
     if (rc)
@@ -285,15 +280,40 @@ static bool makes_bytes(const struct dvg_draft *draft)
            draft->what->role != DIVERGE_ROLE_INPUT;
 }
 
+/* What the record says, and who may look into it when. */
+static void fill(struct diverge_lane *lane, struct dvg_entry *entry, const struct dvg_draft *draft,
+                 const struct diverge_fingerprint *fingerprint, bool with_sketch)
+{
+    bool deferred = draft->token != 0;
+    if (fingerprint)
+        dvg_entry_measure(entry, draft->tensor->view.dtype, fingerprint, with_sketch);
+    else
+        dvg_entry_fill(entry, draft->value, NULL);
+    atomic_store_explicit(&entry->pending, deferred, memory_order_relaxed);
+    if (deferred)
+        dvg_deferred_set(&lane->session->deferred, draft->token, entry, draft->tensor->view.dtype);
+}
+
+/* Remembers who made these bytes. */
+static void note_producer(struct diverge_lane *lane, const struct dvg_draft *draft,
+                          const struct dvg_identity *identity,
+                          const struct diverge_fingerprint *fingerprint, diverge_ref_t ref)
+{
+    if (fingerprint)
+        dvg_value_from(draft->value, draft->tensor->view.dtype, fingerprint);
+    dvg_producers_put(&lane->session->producers, identity, ref, draft->value);
+}
+
 /* With the record's value known: room, entry, producer table. */
 static int commit(struct diverge_lane *lane, struct dvg_call *call, const struct dvg_draft *draft,
                   uint32_t site, uint32_t producer, const struct dvg_identity *identity,
                   const struct diverge_fingerprint *fingerprint, diverge_ref_t *ret_ref)
 {
-    const float *sketch = sketch_of(lane, draft, fingerprint);
     bool deferred = draft->token != 0;
-    bool nonfinite = deferred || (draft->value->state & DVG_STATE_NONFINITE);
-    bool has_sketch = sketch || (deferred && wants_sketch(lane, draft));
+    bool nonfinite = fingerprint ? dvg_fingerprint_is_nonfinite(fingerprint)
+                                 : deferred || (draft->value->state & DVG_STATE_NONFINITE);
+    bool has_sketch = deferred ? wants_sketch(lane, draft)
+                               : sketch_of(lane, draft, fingerprint) != NULL;
     uint32_t sketch_size = has_sketch ? lane->session->config.sketch : 0;
     size_t size = dvg_entry_size(nonfinite, sketch_size);
     struct dvg_entry *entry = find_room(lane, call, size);
@@ -310,12 +330,26 @@ static int commit(struct diverge_lane *lane, struct dvg_call *call, const struct
     entry->producer = producer;
     entry->argument = call->argument;
     diverge_ref_t ref = ref_base(lane) | (lane->order + 1);
-    put(lane, entry, draft, draft->value, sketch);
+    fill(lane, entry, draft, fingerprint, has_sketch);
+    publish(lane);
     if (makes_bytes(draft))
-        dvg_producers_put(&lane->session->producers, identity, ref, draft->value);
+        note_producer(lane, draft, identity, fingerprint, ref);
     if (ret_ref)
         *ret_ref = ref;
     return 0;
+}
+
+/* An input whose memory has an identity, or that is to be inherited. */
+__attribute__((noinline)) static int take_input(struct diverge_lane *lane, struct dvg_call *call,
+                                                const struct dvg_draft *draft, uint32_t site,
+                                                uint32_t producer,
+                                                const struct dvg_identity *identity,
+                                                diverge_ref_t *ret_ref)
+{
+    const struct diverge_fingerprint *fingerprint = draft->fingerprint;
+    struct diverge_fingerprint scratch;
+    int rc = input_value(lane, draft, identity, &producer, &scratch, &fingerprint);
+    return rc ? rc : commit(lane, call, draft, site, producer, identity, fingerprint, ret_ref);
 }
 
 static int take(struct diverge_lane *lane, struct dvg_call *call, struct dvg_draft *draft,
@@ -342,17 +376,10 @@ static int take(struct diverge_lane *lane, struct dvg_call *call, struct dvg_dra
         identity.version = tensor->version;
         identity.offset = tensor->offset;
     }
-    const struct diverge_fingerprint *fingerprint = draft->fingerprint;
-    struct diverge_fingerprint scratch;
     uint32_t producer = what->producer ? producer_of(lane, what->producer) : 0;
-    if (what->role == DIVERGE_ROLE_INPUT && (identity.storage || draft->measure)) {
-        rc = input_value(lane, draft, &identity, &producer, &scratch, &fingerprint);
-        if (rc)
-            return rc;
-    }
-    if (fingerprint && !draft->token)
-        dvg_value_from(draft->value, tensor->view.dtype, fingerprint);
-    return commit(lane, call, draft, site, producer, &identity, fingerprint, ret_ref);
+    if (what->role == DIVERGE_ROLE_INPUT && identity.storage)
+        return take_input(lane, call, draft, site, producer, &identity, ret_ref);
+    return commit(lane, call, draft, site, producer, &identity, draft->fingerprint, ret_ref);
 }
 
 int dvg_lane_take(struct diverge_lane *lane, struct dvg_draft *draft, diverge_ref_t *ret_ref)
@@ -372,44 +399,48 @@ int dvg_lane_take_outside(struct diverge_lane *lane, struct dvg_draft *draft)
     return rc;
 }
 
+struct diverge_session *diverge_lane_session(struct diverge_lane *lane)
+{
+    return lane ? lane->session : NULL;
+}
+
 /* ---- context --------------------------------------------------------------------------------- */
 
-int diverge_phase(struct diverge_lane *lane, enum diverge_phase phase)
+/* Sets the bits of `mask` in one word of the context. */
+static int set_context(struct diverge_lane *lane, size_t offset, uint64_t mask, uint64_t value)
 {
     if (!lane || !dvg_session_is_open(lane->session))
         return DIVERGE_ECLOSED;
-    if ((unsigned)phase >= DIVERGE_PHASE_COUNT)
-        return DIVERGE_EINVAL;
     dvg_lock_take(&lane->lock);
-    lane->calls[0].key.phase = (uint8_t)phase;
+    uint64_t *word = (uint64_t *)(void *)((char *)&lane->calls[0].key + offset);
+    *word = (*word & ~mask) | value;
     dvg_lock_release(&lane->lock);
     return 0;
 }
 
-/* Sets one number of the context. */
-static int set_context(struct diverge_lane *lane, size_t offset, uint32_t value)
+int diverge_phase(struct diverge_lane *lane, enum diverge_phase phase)
 {
-    if (!lane || !dvg_session_is_open(lane->session))
-        return DIVERGE_ECLOSED;
-    dvg_lock_take(&lane->lock);
-    memcpy((char *)&lane->calls[0].key + offset, &value, sizeof(value));
-    dvg_lock_release(&lane->lock);
-    return 0;
+    if (lane && (unsigned)phase >= DIVERGE_PHASE_COUNT)
+        return DIVERGE_EINVAL;
+    return set_context(lane, offsetof(struct dvg_key, kind), DVG_KEY_PHASE_MASK,
+                       (uint64_t)phase << DVG_KEY_PHASE_SHIFT);
 }
 
 int diverge_micro_step(struct diverge_lane *lane, uint32_t micro_step)
 {
-    return set_context(lane, offsetof(struct dvg_key, micro_step), micro_step);
+    return set_context(lane, offsetof(struct dvg_key, flags_micro), ~DVG_KEY_LOW,
+                       (uint64_t)micro_step << DVG_KEY_HIGH);
 }
 
 int diverge_region(struct diverge_lane *lane, diverge_name_t region)
 {
-    return set_context(lane, offsetof(struct dvg_key, region), region);
+    return set_context(lane, offsetof(struct dvg_key, region_scope), DVG_KEY_LOW, region);
 }
 
 int diverge_scope(struct diverge_lane *lane, diverge_name_t scope)
 {
-    return set_context(lane, offsetof(struct dvg_key, scope), scope);
+    return set_context(lane, offsetof(struct dvg_key, region_scope), ~DVG_KEY_LOW,
+                       (uint64_t)scope << DVG_KEY_HIGH);
 }
 
 /* ---- ops ------------------------------------------------------------------------------------- */
@@ -431,7 +462,7 @@ static int op_begin(struct diverge_lane *lane, diverge_name_t op, uint32_t flags
     struct dvg_call *call = &lane->calls[depth + 1];
     *call = (struct dvg_call){
         .key = lane->calls[0].key, .argument = digest, .output_flags = flags, .source = source};
-    call->key.op = op;
+    call->key.op_name = op;
     uint32_t counter;
     int rc = dvg_sites_call(&lane->sites, &call->key, &counter);
     if (rc)
@@ -481,7 +512,7 @@ void dvg_lane_begin_segment(struct diverge_lane *lane, uint64_t segment)
         [DVG_SEGMENT_BOUNDARY] = DIVERGE_PHASE_BOUNDARY,
         [DVG_SEGMENT_STEP] = DIVERGE_PHASE_FORWARD,
     };
-    lane->calls[0] = (struct dvg_call){.key = {.phase = phases[kind]}};
+    lane->calls[0] = (struct dvg_call){.key = {.kind = (uint64_t)phases[kind] << DVG_KEY_PHASE_SHIFT}};
     atomic_store_explicit(&lane->depth, 0, memory_order_relaxed);
     lane->order = 0;
     lane->quota = 0;

@@ -2,12 +2,14 @@
 #include "client/lib/lock.h"
 
 #include <linux/futex.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { SPINS = 64 };
+enum { SPINS = 128, YIELDS = 64 };
 
 void dvg_futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns)
 {
@@ -21,22 +23,27 @@ void dvg_futex_wake(_Atomic uint32_t *word, int count)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
 
-/* The holder keeps the lock for well under a microsecond, so a short spin mostly saves the sleep. */
+static bool try_take(struct dvg_lock *lock)
+{
+    return !atomic_load_explicit(&lock->word, memory_order_relaxed) &&
+           !atomic_exchange_explicit(&lock->word, 1, memory_order_acquire);
+}
+
+/* The holder keeps it for well under a microsecond, unless it waits for room in a ring. */
 void dvg_lock_slow(struct dvg_lock *lock)
 {
     for (int i = 0; i < SPINS; i++) {
-        uint32_t free_word = 0;
-        if (atomic_compare_exchange_weak_explicit(&lock->word, &free_word, 1, memory_order_acquire,
-                                                  memory_order_relaxed))
+        if (try_take(lock))
             return;
     }
-    while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0)
-        dvg_futex_wait(&lock->word, 2, -1);
-}
-
-void dvg_unlock_slow(struct dvg_lock *lock)
-{
-    dvg_futex_wake(&lock->word, 1);
+    for (int i = 0; i < YIELDS; i++) {
+        sched_yield();
+        if (try_take(lock))
+            return;
+    }
+    const struct timespec nap = {.tv_nsec = 50000};
+    while (!try_take(lock))
+        nanosleep(&nap, NULL);
 }
 
 uint64_t dvg_now_ns(void)

@@ -112,7 +112,7 @@ static int next_segment(struct diverge_session *session, uint64_t segment)
     }
     pthread_mutex_unlock(&session->mutex);
     if (!rc)
-        dvg_session_kick(session);
+        dvg_session_nudge(session);
     return rc;
 }
 

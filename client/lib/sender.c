@@ -88,6 +88,11 @@ void dvg_sender_forget(struct dvg_sender *sender)
         close(sender->outbox.spool.fd);
 }
 
+/*
+ * A record that comes between the sender's last look and its store to `dozing` wakes nobody; it waits for
+ * IDLE_MAX_NS at most. A fence on every record would be the price of less.
+ */
+
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 /* Sleeps until something happens or `until_ns`; what the socket has. */
@@ -267,7 +272,9 @@ static void *run(void *arg)
             break;
         bool busy = sender->rows_since_ns || sender->outbox.made != made;
         sender->idle_ns = busy ? IDLE_FIRST_NS : earlier(sender->idle_ns * 2, IDLE_MAX_NS);
+        atomic_store(&session->dozing, sender->idle_ns > PART_WAIT_NS);
         events = wait_for(sender, next_time(sender));
+        atomic_store(&session->dozing, 0);
     }
     finish(sender);
     return NULL;

@@ -59,6 +59,7 @@ struct diverge_session {
     _Atomic uint64_t max_records; /* of a segment, from WELCOME */
     _Atomic uint64_t quota_given; /* of this segment */
     _Atomic uint32_t kicked; /* wake_fd was written since the sender last looked */
+    _Atomic uint32_t dozing; /* the sender sleeps for longer than records should wait */
     int wake_fd;             /* eventfd */
     _Atomic unsigned warned; /* bits of dvg_warning */
 
@@ -101,8 +102,15 @@ struct diverge_session {
     struct diverge_session *registry_next;
 };
 
-/* Wakes the sender. */
+/* Wakes the sender: a system call, so not for every record. */
 void dvg_session_kick(struct diverge_session *session);
+
+/* There is something new. A sender that is about its work looks again within 50 ms by itself. */
+static inline void dvg_session_nudge(struct diverge_session *session)
+{
+    if (atomic_load_explicit(&session->dozing, memory_order_relaxed))
+        dvg_session_kick(session);
+}
 
 static inline bool dvg_session_is_open(const struct diverge_session *session)
 {

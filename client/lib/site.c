@@ -10,20 +10,23 @@
 
 enum { ENTRIES_FIRST = 256, COUNTERS_FIRST = 64, INDEX_FIRST = 512 };
 
-_Static_assert(sizeof(struct dvg_key) == 36, "compared and hashed as bytes");
-_Static_assert(sizeof(struct dvg_site_entry) <= 64, "one cache line");
+_Static_assert(sizeof(struct dvg_site_entry) == 64, "one cache line");
 
-/* Equal in everything; `with_occurrence` 0 leaves the last member out. Branch-free but for the result. */
-static inline bool key_equal(const struct dvg_key *a, const struct dvg_key *b, bool with_occurrence)
+/* Equal in all but the occurrence. */
+static inline bool key_alike(const struct dvg_key *a, const struct dvg_key *b)
 {
-    uint64_t x[4];
-    uint64_t y[4];
-    memcpy(x, a, sizeof(x));
-    memcpy(y, b, sizeof(y));
-    uint64_t differ = (x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3]);
-    if (with_occurrence)
-        differ |= a->occurrence ^ b->occurrence;
-    return !differ;
+    return !((a->kind ^ b->kind) | (a->flags_micro ^ b->flags_micro) |
+             (a->region_scope ^ b->region_scope) | (a->op_name ^ b->op_name));
+}
+
+static inline bool key_equal(const struct dvg_key *a, const struct dvg_key *b)
+{
+    return key_alike(a, b) && a->occurrence == b->occurrence;
+}
+
+static inline bool key_in_op(const struct dvg_key *key)
+{
+    return key->op_name & DVG_KEY_LOW;
 }
 
 static uint64_t key_hash(const struct dvg_key *key)
@@ -83,7 +86,7 @@ static uint32_t counter_look_up(const struct dvg_sites *sites, const struct dvg_
     uint32_t at = (uint32_t)hash;
     for (uint32_t i = index_next(&sites->counter_index, &at); i;
          i = index_next(&sites->counter_index, &at)) {
-        if (key_equal(&sites->counters[i].key, key, false))
+        if (key_alike(&sites->counters[i].key, key))
             return i;
     }
     return 0;
@@ -131,19 +134,19 @@ static inline uint32_t counter_count(struct dvg_counter *counter, uint32_t epoch
 
 int dvg_sites_call(struct dvg_sites *sites, struct dvg_key *key, uint32_t *ret)
 {
-    key->is_call = 1;
+    key->kind |= DVG_KEY_CALL;
     struct dvg_counter *last = &sites->counters[sites->last_call];
     uint32_t found = last->next;
-    if (!found || !key_equal(&sites->counters[found].key, key, false)) {
+    if (!found || !key_alike(&sites->counters[found].key, key)) {
         int rc = counter_find(sites, key, &found);
         if (rc) {
-            key->is_call = 0;
+            key->kind &= ~DVG_KEY_CALL;
             return rc;
         }
         sites->counters[sites->last_call].next = found;
     }
     sites->last_call = found;
-    key->is_call = 0;
+    key->kind &= ~DVG_KEY_CALL;
     key->occurrence = counter_count(&sites->counters[found], sites->epoch);
     *ret = found;
     return 0;
@@ -157,7 +160,7 @@ static uint32_t site_look_up(const struct dvg_sites *sites, const struct dvg_key
     uint32_t at = (uint32_t)hash;
     for (uint32_t i = index_next(&sites->entry_index, &at); i;
          i = index_next(&sites->entry_index, &at)) {
-        if (key_equal(&sites->entries[i].key, key, true))
+        if (key_equal(&sites->entries[i].key, key))
             return i;
     }
     return 0;
@@ -167,18 +170,18 @@ static int site_define(const struct dvg_sites *sites, struct dvg_define *define,
                        const struct dvg_key *key, uint32_t source, uint32_t *ret_number)
 {
     struct dvg_site site = {
-        .tier = key->tier,
-        .phase = key->phase,
-        .role = key->role,
-        .slot = key->slot,
-        .flags = key->flags,
-        .micro_step = key->micro_step,
-        .occurrence = key->occurrence,
+        .tier = (uint8_t)key->kind,
+        .phase = (uint8_t)(key->kind >> DVG_KEY_PHASE_SHIFT),
+        .role = (uint8_t)(key->kind >> DVG_KEY_ROLE_SHIFT),
+        .slot = (uint16_t)(key->kind >> DVG_KEY_HIGH),
+        .flags = (uint32_t)key->flags_micro,
+        .micro_step = (uint32_t)(key->flags_micro >> DVG_KEY_HIGH),
+        .occurrence = (uint32_t)key->occurrence,
         .lane = sites->lane,
-        .region = key->region,
-        .scope = key->scope,
-        .op = key->op,
-        .name = key->name,
+        .region = (uint32_t)key->region_scope,
+        .scope = (uint32_t)(key->region_scope >> DVG_KEY_HIGH),
+        .op = (uint32_t)key->op_name,
+        .name = (uint32_t)(key->op_name >> DVG_KEY_HIGH),
         .source = source,
     };
     return dvg_define_site(define, &site, ret_number);
@@ -213,8 +216,8 @@ static int site_add(struct dvg_sites *sites, struct dvg_define *define, const st
 static int repeat_counter(struct dvg_sites *sites, const struct dvg_key *key, uint32_t *ret)
 {
     struct dvg_key repeats = *key;
-    repeats.tier = 0;
-    repeats.flags = 0;
+    repeats.kind &= ~DVG_KEY_TIER_MASK;
+    repeats.flags_micro &= ~DVG_KEY_LOW;
     repeats.occurrence = 0;
     return counter_find(sites, &repeats, ret);
 }
@@ -225,7 +228,7 @@ static int site_search(struct dvg_sites *sites, struct dvg_define *define, struc
 {
     uint32_t counter = 0;
     sites->misses++;
-    if (!key->op) {
+    if (!key_in_op(key)) {
         int rc = repeat_counter(sites, key, &counter);
         if (rc)
             return rc;
@@ -243,9 +246,9 @@ static int site_search(struct dvg_sites *sites, struct dvg_define *define, struc
 static inline bool site_matches(struct dvg_sites *sites, const struct dvg_site_entry *entry,
                                 struct dvg_key *key)
 {
-    if (key->op)
-        return key_equal(&entry->key, key, true);
-    if (!key_equal(&entry->key, key, false))
+    if (key_in_op(key))
+        return key_equal(&entry->key, key);
+    if (!key_alike(&entry->key, key))
         return false;
     struct dvg_counter *counter = &sites->counters[entry->counter];
     uint32_t before = counter->epoch == sites->epoch ? counter->count : 0;

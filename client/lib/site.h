@@ -18,22 +18,27 @@
 
 #include "client/lib/define.h"
 
-/* What identifies a site in its lane. 36 bytes without padding, compared as such. */
+/*
+ * What identifies a site in its lane, in words: keys are built in registers and compared word by word (bytes written
+ * one by one and then read as words would stall every record).
+ */
 struct dvg_key {
-    uint8_t tier;
-    uint8_t phase;
-    uint8_t role;
-    uint8_t is_call; /* the key of an op's counter, not of a site */
-    uint16_t slot;
-    uint16_t zero;
-    uint32_t flags;
-    uint32_t micro_step;
-    uint32_t region;
-    uint32_t scope;
-    uint32_t op;
-    uint32_t name;
-    uint32_t occurrence;
+    uint64_t kind;         /* tier, phase << 8, role << 16, 1 << 24 for a call's counter, slot << 32 */
+    uint64_t flags_micro;  /* flags, micro-step << 32 */
+    uint64_t region_scope; /* region, scope << 32 */
+    uint64_t op_name;      /* op, name << 32 */
+    uint64_t occurrence;
 };
+
+enum {
+    DVG_KEY_PHASE_SHIFT = 8,
+    DVG_KEY_ROLE_SHIFT = 16,
+    DVG_KEY_HIGH = 32, /* the second member of a word */
+};
+#define DVG_KEY_TIER_MASK UINT64_C(0xff)
+#define DVG_KEY_PHASE_MASK UINT64_C(0xff00)
+#define DVG_KEY_CALL UINT64_C(0x1000000)
+#define DVG_KEY_LOW UINT64_C(0xffffffff)
 
 struct dvg_site_entry { /* a cache line */
     struct dvg_key key;
@@ -83,8 +88,8 @@ void dvg_sites_fini(struct dvg_sites *sites);
 void dvg_sites_begin(struct dvg_sites *sites, int segment_kind);
 
 /*
- * Counts a call of key->op and sets key->occurrence. *ret: its counter's index. key has phase, micro_step,
- * region, scope and op; the rest is 0.
+ * Counts a call of the key's op and sets key->occurrence. *ret: its counter's index. The key has phase,
+ * micro-step, region, scope and op; the rest is 0.
  */
 int dvg_sites_call(struct dvg_sites *sites, struct dvg_key *key, uint32_t *ret);
 

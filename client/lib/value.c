@@ -51,7 +51,7 @@ static uint64_t double_bits(double value)
     return bits;
 }
 
-uint64_t dvg_value_bits(enum diverge_dtype dtype, union diverge_value value)
+static uint64_t other_bits(enum diverge_dtype dtype, union diverge_value value)
 {
     static const struct format f16 = {5, 10, 15, 1};
     static const struct format bf16 = {8, 7, 127, 1};
@@ -98,6 +98,16 @@ uint64_t dvg_value_bits(enum diverge_dtype dtype, union diverge_value value)
     return 0;
 }
 
+static inline uint64_t value_bits(enum diverge_dtype dtype, union diverge_value value)
+{
+    return dtype == DIVERGE_F32 ? float_bits((float)value.f) : other_bits(dtype, value);
+}
+
+uint64_t dvg_value_bits(enum diverge_dtype dtype, union diverge_value value)
+{
+    return value_bits(dtype, value);
+}
+
 /* Statistics are float32 in a record; what does not fit is left out. */
 static uint8_t narrow(double value, float *ret, uint8_t bit)
 {
@@ -118,8 +128,8 @@ void dvg_value_from(struct dvg_value *ret, enum diverge_dtype dtype,
     ret->zero = stats->zero;
     if (stats->valid & DIVERGE_STAT_RANGE) {
         ret->state |= DVG_STATE_RANGE;
-        ret->min = dvg_value_bits(dtype, stats->min);
-        ret->max = dvg_value_bits(dtype, stats->max);
+        ret->min = value_bits(dtype, stats->min);
+        ret->max = value_bits(dtype, stats->max);
     }
     if (stats->valid & DIVERGE_STAT_SUM)
         ret->state |= narrow(stats->sum, &ret->sum, DVG_STATE_SUM);
@@ -131,6 +141,32 @@ void dvg_value_from(struct dvg_value *ret, enum diverge_dtype dtype,
         ret->nonfinite[1] = stats->pinf;
         ret->nonfinite[2] = stats->ninf;
     }
+}
+
+void dvg_entry_measure(struct dvg_entry *entry, enum diverge_dtype dtype,
+                       const struct diverge_fingerprint *fingerprint, bool with_sketch)
+{
+    const struct diverge_statistics *stats = &fingerprint->stats;
+    if (!(stats->valid & DIVERGE_STAT_PRESENT) || entry->nonfinite || with_sketch) {
+        struct dvg_value value;
+        dvg_value_from(&value, dtype, fingerprint);
+        dvg_entry_fill(entry, &value, with_sketch ? fingerprint->sketch : NULL);
+        return;
+    }
+    uint8_t state = DVG_STATE_STATS;
+    bool range = stats->valid & DIVERGE_STAT_RANGE;
+    state |= range ? DVG_STATE_RANGE : 0;
+    entry->value = fingerprint->checksum;
+    entry->zero = stats->zero;
+    entry->min = range ? value_bits(dtype, stats->min) : 0;
+    entry->max = range ? value_bits(dtype, stats->max) : 0;
+    entry->sum = 0;
+    entry->l2 = 0;
+    if (stats->valid & DIVERGE_STAT_SUM)
+        state |= narrow(stats->sum, &entry->sum, DVG_STATE_SUM);
+    if (stats->valid & DIVERGE_STAT_L2)
+        state |= narrow(stats->l2, &entry->l2, DVG_STATE_L2);
+    entry->state = state;
 }
 
 void dvg_entry_fill(struct dvg_entry *entry, const struct dvg_value *value, const float *sketch)

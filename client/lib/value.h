@@ -3,6 +3,7 @@
 #ifndef CLIENT_LIB_VALUE_H
 #define CLIENT_LIB_VALUE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <diverge/fingerprint.h>
@@ -26,6 +27,17 @@ static inline size_t dvg_entry_size(unsigned nonfinite, uint32_t sketch_size)
     return sizeof(struct dvg_entry) + (nonfinite ? 3 * sizeof(uint64_t) : 0) +
            sketch_size * sizeof(float);
 }
+
+/* Whether the fingerprint needs the room for non-finite counts. */
+static inline bool dvg_fingerprint_is_nonfinite(const struct diverge_fingerprint *fingerprint)
+{
+    const struct diverge_statistics *stats = &fingerprint->stats;
+    return (stats->valid & DIVERGE_STAT_PRESENT) && (stats->nan | stats->pinf | stats->ninf);
+}
+
+/* Writes a fingerprint straight into an entry, as dvg_value_from and dvg_entry_fill would. */
+void dvg_entry_measure(struct dvg_entry *entry, enum diverge_dtype dtype,
+                       const struct diverge_fingerprint *fingerprint, bool with_sketch);
 
 /* Writes value and extras into an entry whose room for them is set; sketch may be NULL. */
 void dvg_entry_fill(struct dvg_entry *entry, const struct dvg_value *value, const float *sketch);

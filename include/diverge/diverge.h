@@ -175,6 +175,9 @@ DIVERGE_API bool diverge_wants(struct diverge_session *session, enum diverge_tie
 DIVERGE_API struct diverge_lane *diverge_lane_open(struct diverge_session *session,
                                                    const char *name);
 
+/* The session that a lane belongs to; NULL for NULL. */
+DIVERGE_API struct diverge_session *diverge_lane_session(struct diverge_lane *lane);
+
 /*
  * Interns a string of the session (scope, op, field name): the same string gives the same number.
  * 0 is "". At most 4096 bytes are kept; bytes that are not UTF-8 are replaced. ~20 ns.

@@ -358,49 +358,49 @@ INLINE void half_init(struct half *half)
     half->padding = 0;
 }
 
-INLINE void add_range(struct half *half, const __m256 *x)
-{
-    __m256 low = _mm256_min_ps(_mm256_min_ps(x[0], x[1]), _mm256_min_ps(x[2], x[3]));
-    __m256 high = _mm256_max_ps(_mm256_max_ps(x[0], x[1]), _mm256_max_ps(x[2], x[3]));
-
-    half->min = _mm256_min_ps(low, half->min); /* the second operand when there is a NaN */
-    half->max = _mm256_max_ps(high, half->max);
-}
-
 INLINE __m256i zero_mask(__m256 x)
 {
     return _mm256_castps_si256(_mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_EQ_OQ));
 }
 
-INLINE void add_sums(struct half *half, const __m256 *x)
+/* `a` and `b` for the sums, `y` and `z` for the range; a NaN is lost in min and max, not in sums. */
+INLINE void add_pair(struct half *half, __m256 a, __m256 b, __m256 y, __m256 z)
 {
-#pragma GCC unroll 2
-    for (unsigned v = 0; v < 4; v += 2) {
-        __m256i zero = _mm256_add_epi32(zero_mask(x[v]), zero_mask(x[v + 1]));
-
-        half->sum = _mm256_add_ps(half->sum, _mm256_add_ps(x[v], x[v + 1]));
-        half->squares[0] = _mm256_fmadd_ps(x[v], x[v], half->squares[0]);
-        half->squares[1] = _mm256_fmadd_ps(x[v + 1], x[v + 1], half->squares[1]);
-        half->zero = _mm256_add_epi32(half->zero, zero);
-    }
+    half->min = _mm256_min_ps(_mm256_min_ps(y, z), half->min);
+    half->max = _mm256_max_ps(_mm256_max_ps(y, z), half->max);
+    half->sum = _mm256_add_ps(half->sum, _mm256_add_ps(a, b));
+    half->squares[0] = _mm256_fmadd_ps(a, a, half->squares[0]);
+    half->squares[1] = _mm256_fmadd_ps(b, b, half->squares[1]);
+    half->zero = _mm256_add_epi32(half->zero, zero_mask(a));
+    PIN(half->zero);
+    half->zero = _mm256_add_epi32(half->zero, zero_mask(b));
+    PIN(half->zero);
+    PIN(half->sum);
+    PIN(half->min);
+    PIN(half->max);
 }
 
 /* 32 components. `range` has the same, or, where `data` is padded with zeros, others of the half. */
 INLINE void add_group(struct half *half, load_fn *load, size_t bytes, const uint8_t *data,
                       const uint8_t *range, const uint32_t *signs, bool sketch)
 {
-    __m256 x[4];
-    __m256 y[4];
+#pragma GCC unroll 2
+    for (unsigned v = 0; v < 4; v += 2) {
+        const size_t at = v * VECTOR * bytes;
+        const size_t next = at + VECTOR * bytes;
+        __m256 a = load(data + at);
+        __m256 b = load(data + next);
 
-#pragma GCC unroll 4
-    for (unsigned v = 0; v < 4; v++) {
-        x[v] = load(data + v * VECTOR * bytes);
-        y[v] = range == data ? x[v] : load(range + v * VECTOR * bytes);
-        if (sketch)
-            half->lane[v] = _mm256_add_ps(half->lane[v], with_sign(x[v], signs + v * VECTOR));
+        if (sketch) {
+            half->lane[v] = _mm256_add_ps(half->lane[v], with_sign(a, signs + v * VECTOR));
+            half->lane[v + 1] =
+                _mm256_add_ps(half->lane[v + 1], with_sign(b, signs + (v + 1) * VECTOR));
+        }
+        if (range == data)
+            add_pair(half, a, b, a, b);
+        else
+            add_pair(half, a, b, load(range + at), load(range + next));
     }
-    add_range(half, y);
-    add_sums(half, x);
 }
 
 /*
