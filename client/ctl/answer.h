@@ -8,10 +8,18 @@
 #include "client/ctl/emit.h"
 #include "daemon/engine/engine.h"
 
+struct answer_counter {
+    const char *name;
+    bool has_a, has_b;
+    int64_t a, b;
+};
+
 struct answer_runs {
     const struct trace_run *a, *b;
     const char *a_as, *b_as;       /* as they are shown; escaped */
     const char *a_said, *b_said;   /* as the user named them; escaped */
+    const struct answer_counter *counters; /* where answer->first is */
+    size_t n_counters;
 };
 
 /* Prints the whole answer; `all`: every note, too. */

@@ -174,7 +174,31 @@ void answer_emit_side(struct emit *emit, const struct engine_side *side)
     emit_bool(emit, "unread", side->unread);
 }
 
-static void emit_finding(struct emit *emit, const char *key, const struct engine_finding *finding)
+static void emit_counter(struct emit *emit, bool has, int64_t value)
+{
+    if (has)
+        emit_i64(emit, NULL, value);
+    else
+        emit_null(emit, NULL);
+}
+
+static void emit_counters(struct emit *emit, const struct answer_runs *runs)
+{
+    emit_object(emit, "counters");
+    for (size_t i = 0; i < runs->n_counters; i++) {
+        const struct answer_counter *counter = &runs->counters[i];
+
+        emit_array(emit, counter->name);
+        emit_counter(emit, counter->has_a, counter->a);
+        emit_counter(emit, counter->has_b, counter->b);
+        emit_array_end(emit);
+    }
+    emit_object_end(emit);
+}
+
+/* `runs` of the first finding alone: its counters were looked up. */
+static void emit_finding(struct emit *emit, const char *key, const struct engine_finding *finding,
+                         const struct answer_runs *runs)
 {
     if (!finding) {
         emit_null(emit, key);
@@ -197,6 +221,8 @@ static void emit_finding(struct emit *emit, const char *key, const struct engine
     emit_inputs(emit, finding);
     emit_number(emit, "rel_l2", finding->rel_l2);
     emit_number(emit, "ulp", finding->ulp);
+    if (runs)
+        emit_counters(emit, runs);
     emit_object_end(emit);
 }
 
@@ -205,7 +231,7 @@ static void emit_findings(struct emit *emit, const char *key,
 {
     emit_array(emit, key);
     for (size_t i = 0; i < count; i++)
-        emit_finding(emit, NULL, findings[i]);
+        emit_finding(emit, NULL, findings[i], NULL);
     emit_array_end(emit);
 }
 
@@ -308,8 +334,8 @@ void answer_emit(struct emit *emit, const struct engine_answer *answer,
     answer_emit_run(emit, "b", runs->b);
     emit_compared(emit, answer);
     emit_agreement(emit, answer);
-    emit_finding(emit, "first", answer->first);
-    emit_finding(emit, "beyond_noise", answer->beyond_noise);
+    emit_finding(emit, "first", answer->first, runs);
+    emit_finding(emit, "beyond_noise", answer->beyond_noise, NULL);
     emit_findings(emit, "candidates", answer->candidates, answer->n_candidates);
     emit_verdict(emit, &answer->verdict);
     emit_notes(emit, answer);

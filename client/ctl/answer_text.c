@@ -258,6 +258,28 @@ static void print_arguments(const struct page *page, const struct engine_finding
                     b ? text_escape(b) : "(unknown)"));
 }
 
+static const char *counter_text(const struct answer_counter *counter)
+{
+    const char *name = text_escape(counter->name);
+
+    if (counter->has_a && counter->has_b && counter->a == counter->b)
+        return mem_printf("%s %lld", name, (long long)counter->a);
+    if (counter->has_a && counter->has_b)
+        return mem_printf("%s A %lld B %lld", name, (long long)counter->a, (long long)counter->b);
+    return counter->has_a ? mem_printf("%s A %lld", name, (long long)counter->a)
+                          : mem_printf("%s B %lld", name, (long long)counter->b);
+}
+
+static void print_counters(const struct page *page)
+{
+    const char *text = "";
+
+    for (size_t i = 0; i < page->runs->n_counters; i++)
+        text = join(text, counter_text(&page->runs->counters[i]));
+    if (*text)
+        line(page, "counters", text);
+}
+
 static void print_finding(const struct page *page, const char *title,
                           const struct engine_finding *finding)
 {
@@ -270,6 +292,8 @@ static void print_finding(const struct page *page, const char *title,
     print_values(page, finding);
     print_arguments(page, finding);
     print_inputs(page, finding);
+    if (finding == page->answer->first)
+        print_counters(page);
 }
 
 /* ---- the head ------------------------------------------------------------------------------- */

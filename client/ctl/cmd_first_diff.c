@@ -7,6 +7,7 @@
 #include "client/ctl/answer.h"
 #include "client/ctl/cmd.h"
 #include "client/ctl/commands.h"
+#include "client/ctl/counters.h"
 #include "client/ctl/daemon.h"
 #include "client/ctl/map.h"
 #include "client/ctl/mem.h"
@@ -139,10 +140,11 @@ static int run(int argc, const char *const *argv)
     progress_end();
     if (error)
         return ctl_fail_error(error, mem_printf("cannot compare %s with %s", a.as, b.as), NULL);
-    const struct answer_runs runs = {.a = a.trace, .b = b.trace, .a_as = a.as, .b_as = b.as,
+    struct answer_runs runs = {.a = a.trace, .b = b.trace, .a_as = a.as, .b_as = b.as,
                                      .a_said = text_escape(argv[0]),
                                      .b_said = text_escape(argv[1])};
 
+    counters_find(&a, &b, answer, &runs);
     print_answer(answer, &runs);
     status = ctl_finish(exit_status(answer->result));
     if (answer->result == ENGINE_DIFFER)

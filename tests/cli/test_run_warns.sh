@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# run says when nothing was recorded, and under which name something was.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+expect 0 ctl run -- true
+err_has 'nothing was recorded'
+expect 0 ctl run --name base -- "$producer"
+err_has 'recorded as base ('
+err_has '8 steps'
+out_empty
+expect 0 ctl run --quiet --name base -- "$producer"
+err_empty
+expect 0 ctl runs --names
+out_has 'base.2'
+expect 0 ctl first-diff base base.2

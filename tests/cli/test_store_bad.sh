@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# Stores that cannot be read: a clear word and its exit status.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+expect 66 ctl --store "$dir/none.db" runs
+err_has 'no store'
+printf 'this is no database, and long enough to be looked at as one %0600d\n' 0 >"$dir/text.db"
+expect 65 ctl --store "$dir/text.db" runs
+out_empty
+record a
+ctl daemon stop >/dev/null
+cp "$store" "$dir/newer.db"
+python3 -c 'import sqlite3,sys; c=sqlite3.connect(sys.argv[1]); c.execute("PRAGMA user_version=9999"); c.commit()' "$dir/newer.db"
+expect 65 ctl --store "$dir/newer.db" runs
+err_has 'newer'
+expect 0 ctl --store "$store" runs
+if [[ $(id -u) -ne 0 ]]; then
+    cp "$store" "$dir/private.db"
+    chmod 000 "$dir/private.db"
+    expect 77 ctl --store "$dir/private.db" runs
+fi
+# A store that nobody may write is read.
+mkdir "$dir/ro"
+cp "$store" "$dir/ro/x.db"
+chmod 444 "$dir/ro/x.db"
+expect 0 ctl --store "$dir/ro/x.db" show a
