@@ -56,6 +56,8 @@ function(dvg_test_limits test timeout labels)
     if(DIVERGE_SANITIZE OR DIVERGE_COVERAGE)
         math(EXPR timeout "${timeout} * 4")
     endif()
+    # LABELS a b and LABELS "a;b" mean the same.
+    string(REPLACE "\\;" ";" labels "${labels}")
     set_tests_properties(${test} PROPERTIES TIMEOUT ${timeout} LABELS "${labels}")
 endfunction()
 
