@@ -47,6 +47,13 @@ static bool parse_number(const char *text, uint64_t max, uint64_t *ret)
     return true;
 }
 
+/* What identifies and scopes a run is for whoever launches the job: the variable wins over the program's option. */
+static const char *launched(const char *variable, const char *given)
+{
+    const char *value = environment(variable);
+    return value ? value : given;
+}
+
 /* The number that a variable holds, `fallback` when it is not set. */
 static int number_from(const char *variable, uint64_t max, uint64_t fallback, uint64_t *ret,
                        struct dvg_error *error)
@@ -89,7 +96,7 @@ static int hex_digit(char c)
 
 static int set_run_id(struct dvg_config *config, const char *given, struct dvg_error *error)
 {
-    const char *text = given ? given : environment("DIVERGE_RUN_ID");
+    const char *text = launched("DIVERGE_RUN_ID", given);
     if (!text)
         return dvg_random(config->run_id, sizeof(config->run_id))
                    ? refuse(error, DIVERGE_EIO, "no random bytes for the run's id")
@@ -116,7 +123,7 @@ static bool is_name_byte(char c, bool first)
 /* A program's name is bent into a run's; a name that somebody chose must be one. */
 static int set_name(struct dvg_config *config, const char *given, struct dvg_error *error)
 {
-    const char *text = given ? given : environment("DIVERGE_RUN_NAME");
+    const char *text = launched("DIVERGE_RUN_NAME", given);
     bool chosen = text != NULL;
     if (!text)
         text = program_invocation_short_name;
@@ -171,7 +178,7 @@ static int set_level(struct dvg_config *config, int32_t given, struct dvg_error 
         return refuse(error, DIVERGE_EINVAL, "level %d: expected 0 to %d", given, DIVERGE_TIER_OP);
     config->level = given < 0 ? DIVERGE_TIER_OP : (enum diverge_tier)given;
     const char *text = environment("DIVERGE_LEVEL");
-    if (given >= 0 || !text)
+    if (!text)
         return 0;
     for (int level = 0; level <= DIVERGE_TIER_OP; level++) {
         if (strcmp(text, names[level]) == 0) {
@@ -220,7 +227,7 @@ static bool take_range(const char **at, struct dvg_step_range *ret)
 
 static int set_steps(struct dvg_config *config, const char *given, struct dvg_error *error)
 {
-    const char *text = given ? given : environment("DIVERGE_STEPS");
+    const char *text = launched("DIVERGE_STEPS", given);
     if (!text || !*text)
         return 0;
     for (const char *at = text;; at++) {

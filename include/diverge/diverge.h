@@ -61,7 +61,8 @@ struct diverge_metadata {
 
 /*
  * Options of a session. Zero or NULL means: the environment's DIVERGE_… variable where one is
- * named, else the default in brackets.
+ * named, else the default in brackets. For the run's id, name, level and steps the variable wins
+ * over the program's option: `divergectl run --name N --level L` decides for the job it launches.
  */
 struct diverge_options {
     size_t size; /* sizeof(struct diverge_options); DIVERGE_OPTIONS_INIT sets it */
