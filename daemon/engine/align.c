@@ -107,14 +107,14 @@ static struct call make_call(const struct engine_options *options, int side,
     return call;
 }
 
-static struct calls find_calls(struct engine *engine, struct arena *arena, int side,
+static struct calls find_calls(struct engine *engine, struct pool *arena, int side,
                                const struct trace_chunk *chunk)
 {
     struct calls calls = {0};
     size_t capacity = 0;
     for (uint32_t i = 0; i < chunk->count;) {
         struct call call = make_call(engine->options, side, chunk, i);
-        ARENA_PUSH(arena, calls.items, calls.count, capacity, call);
+        POOL_PUSH(arena, calls.items, calls.count, capacity, call);
         i += call.count;
     }
     return calls;
@@ -133,7 +133,7 @@ static int by_group(const void *a, const void *b)
 
 struct aligner {
     struct engine *engine;
-    struct arena *arena; /* scratch for this alignment */
+    struct pool *arena; /* scratch for this alignment */
     struct alignment *to;
     const struct trace_chunk *chunk[SIDES];
 };
@@ -175,9 +175,9 @@ static void join_calls(struct aligner *aligner, const struct call *a, const stru
         }
 }
 
-static struct sequence make_sequence(struct arena *arena, const struct call *calls, size_t count)
+static struct sequence make_sequence(struct pool *arena, const struct call *calls, size_t count)
 {
-    struct sequence sequence = {.tokens = ARENA_ARRAY(arena, struct token, count),
+    struct sequence sequence = {.tokens = POOL_ARRAY(arena, struct token, count),
                                 .count = count};
     for (size_t i = 0; i < count; i++)
         sequence.tokens[i] = (struct token){
@@ -219,9 +219,9 @@ static void match_groups(struct aligner *aligner, const struct calls *a, const s
     }
 }
 
-static uint32_t *new_map(struct arena *arena, uint32_t count)
+static uint32_t *new_map(struct pool *arena, uint32_t count)
 {
-    uint32_t *map = ARENA_ARRAY(arena, uint32_t, count);
+    uint32_t *map = POOL_ARRAY(arena, uint32_t, count);
     memset(map, 0xff, (size_t)count * sizeof(*map));
     return map;
 }
@@ -263,7 +263,7 @@ static struct alignment *find_cached(struct engine *engine, enum diverge_tier ti
 static void free_slot(struct engine *engine, size_t slot)
 {
     if (engine->alignments[slot]) {
-        arena_fini(&engine->alignments[slot]->arena);
+        pool_fini(&engine->alignments[slot]->arena);
         free(engine->alignments[slot]);
         engine->alignments[slot] = NULL;
     }
@@ -282,7 +282,7 @@ static struct alignment *new_slot(struct engine *engine)
     struct alignment *made = calloc(1, sizeof(*made));
     if (!made)
         engine_fail(engine, DIVERGE_ENOMEM);
-    arena_init(&made->arena, engine->scratch.on_failure, engine->scratch.ctx);
+    pool_init(&made->arena, engine->scratch.on_failure, engine->scratch.ctx);
     engine->alignments[slot] = made;
     return made;
 }

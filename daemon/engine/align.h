@@ -11,7 +11,7 @@
 #include "daemon/engine/context.h"
 
 struct alignment {
-    struct arena arena;
+    struct pool arena;
     enum diverge_tier tier;
     struct trace_digest layout[SIDES];
     bool identity; /* map is not set: index i is index i */

@@ -39,7 +39,7 @@ static void add_also(struct engine *engine, struct engine_finding *finding)
 {
     struct engine_answer *answer = engine->answer;
     if (answer->n_also < note_limit(engine))
-        ARENA_PUSH(engine->keep, answer->also, answer->n_also, engine->also_capacity, finding);
+        POOL_PUSH(engine->keep, answer->also, answer->n_also, engine->also_capacity, finding);
 }
 
 static bool continues(const struct view *view, const struct item *last, const struct item *next)
@@ -64,7 +64,7 @@ static void add_notes(struct engine *engine, const struct view *view)
                                    .count = 1};
         for (i++; i < view->n_notes && continues(view, view->notes[i - 1], view->notes[i]); i++)
             note.count++;
-        ARENA_PUSH(engine->keep, answer->structure, answer->n_structure, engine->notes_capacity,
+        POOL_PUSH(engine->keep, answer->structure, answer->n_structure, engine->notes_capacity,
                    note);
     }
 }
@@ -278,20 +278,20 @@ static void reason_about_stream(struct engine *engine, int side, const struct pa
         gap = gap || stream->tiers[tier].has_gap;
     }
     if (!stream->ended)
-        engine_reason(engine, arena_format(engine->keep, "rank %u of %s did not end properly: "
+        engine_reason(engine, pool_format(engine->keep, "rank %u of %s did not end properly: "
                                            "records after its last boundary may be missing",
                                            pairing->rank, name));
     else if (stream->outcome != DIVERGE_OUTCOME_COMPLETE)
         engine_reason(engine,
-                      arena_format(engine->keep, "rank %u of %s failed", pairing->rank, name));
+                      pool_format(engine->keep, "rank %u of %s failed", pairing->rank, name));
     if (dropped > 0)
-        engine_reason(engine, arena_format(engine->keep, "rank %u of %s dropped %llu records",
+        engine_reason(engine, pool_format(engine->keep, "rank %u of %s dropped %llu records",
                                            pairing->rank, name, (unsigned long long)dropped));
     if (gap)
-        engine_reason(engine, arena_format(engine->keep, "rank %u of %s has a gap: a segment is "
+        engine_reason(engine, pool_format(engine->keep, "rank %u of %s has a gap: a segment is "
                                            "not complete", pairing->rank, name));
     if (unread > 0)
-        engine_reason(engine, arena_format(engine->keep, "%llu records of rank %u of %s could not "
+        engine_reason(engine, pool_format(engine->keep, "%llu records of rank %u of %s could not "
                                            "be read when they were taken",
                                            (unsigned long long)unread, pairing->rank, name));
 }
@@ -317,7 +317,7 @@ static void reason_about_length(struct engine *engine, const struct pairing *pai
     a = a < wanted ? a : wanted;
     b = b < wanted ? b : wanted;
     if (a != b)
-        engine_reason(engine, arena_format(engine->keep, "rank %u of A goes to %s, of B to %s",
+        engine_reason(engine, pool_format(engine->keep, "rank %u of A goes to %s, of B to %s",
                                            pairing->rank, segment_text(&engine->scratch, a),
                                            segment_text(&engine->scratch, b)));
 }
@@ -329,7 +329,7 @@ static void reason_about_rank(struct engine *engine, const struct outcome *outco
         reason_about_stream(engine, side, pairing);
     reason_about_length(engine, pairing);
     if (outcome->unread > 0)
-        engine_reason(engine, arena_format(engine->keep, "%llu records of rank %u could not be "
+        engine_reason(engine, pool_format(engine->keep, "%llu records of rank %u could not be "
                                            "compared: they could not be read on a side",
                                            (unsigned long long)outcome->unread, pairing->rank));
 }
@@ -471,7 +471,7 @@ static bool same_fingerprint(struct engine *engine, const struct trace_stream *a
 {
     if (strcmp(a->fingerprint_id, b->fingerprint_id) == 0)
         return true;
-    engine_reason(engine, arena_format(engine->keep, "rank %u: fingerprints are of another kind: "
+    engine_reason(engine, pool_format(engine->keep, "rank %u: fingerprints are of another kind: "
                                        "%s in A, %s in B", a->rank, a->fingerprint_id,
                                        b->fingerprint_id));
     return false;
@@ -484,16 +484,16 @@ static void reason_about_missing(struct engine *engine, int side)
     for (uint32_t i = 0; i < other->n_streams; i++) {
         uint32_t rank = other->streams[i].rank;
         if (is_wanted(engine, rank) && !stream_of(run, rank))
-            engine_reason(engine, arena_format(engine->keep, "rank %u of %s was not recorded",
+            engine_reason(engine, pool_format(engine->keep, "rank %u of %s was not recorded",
                                                rank, SIDE_NAMES[side]));
     }
     if (engine->options->rank < 0 && run->world > run->n_streams)
-        engine_reason(engine, arena_format(engine->keep, "%s declared %u ranks, %u were recorded",
+        engine_reason(engine, pool_format(engine->keep, "%s declared %u ranks, %u were recorded",
                                            SIDE_NAMES[side], run->world, run->n_streams));
     if (engine->options->rank >= 0 &&
         (engine->options->rank > UINT32_MAX ||
          !stream_of(run, (uint32_t)engine->options->rank)))
-        engine_reason(engine, arena_format(engine->keep, "rank %lld of %s was not recorded",
+        engine_reason(engine, pool_format(engine->keep, "rank %lld of %s was not recorded",
                                            (long long)engine->options->rank, SIDE_NAMES[side]));
 }
 
@@ -515,7 +515,7 @@ static void compare_rank(struct engine *engine, struct outcome *outcome)
 static struct outcome *compare_ranks(struct engine *engine, size_t *ret_count)
 {
     const struct trace_run *a = engine->sides[SIDE_A].run, *b = engine->sides[SIDE_B].run;
-    struct outcome *outcomes = ARENA_ARRAY(&engine->scratch, struct outcome, a->n_streams);
+    struct outcome *outcomes = POOL_ARRAY(&engine->scratch, struct outcome, a->n_streams);
     size_t count = 0;
     bool shifted = false;
     for (uint32_t i = 0; i < a->n_streams; i++) {
@@ -565,7 +565,7 @@ static struct outcome *choose_first(struct engine *engine, struct outcome *outco
     for (size_t i = 0; i < count; i++) {
         if (!outcomes[i].differs)
             continue;
-        ARENA_PUSH(engine->keep, answer->candidates, answer->n_candidates,
+        POOL_PUSH(engine->keep, answer->candidates, answer->n_candidates,
                    engine->candidates_capacity, outcomes[i].finding);
         if (!first || is_earlier(&outcomes[i], first))
             first = &outcomes[i];

@@ -153,7 +153,7 @@ const struct trace_chunk *side_load(struct engine *engine, int side,
     if (!own_number(engine, side, segment, &own) || own < 0)
         return NULL;
     /* Room first: once the source gave the chunk, nothing may fail before it is listed. */
-    engine->loaded = arena_grow(&engine->scratch, engine->loaded, engine->n_loaded,
+    engine->loaded = pool_grow(&engine->scratch, engine->loaded, engine->n_loaded,
                                 &engine->loaded_capacity, sizeof(engine->loaded[0]));
     struct trace_chunk *chunk = NULL;
     int status = source->load(source->ctx, stream->id, tier, (uint64_t)own, &chunk);
@@ -194,7 +194,7 @@ const char *side_argument(struct engine *engine, int side, uint64_t digest)
         return NULL;
     if (status < 0)
         engine_fail(engine, status);
-    return arena_string(engine->keep, text);
+    return pool_string(engine->keep, text);
 }
 
 /* ---- the answer ----------------------------------------------------------------------------- */
@@ -205,7 +205,7 @@ void engine_reason(struct engine *engine, const char *text)
     for (size_t i = 0; i < answer->n_reasons; i++)
         if (strcmp(answer->reasons[i], text) == 0)
             return;
-    ARENA_PUSH(engine->keep, answer->reasons, answer->n_reasons, engine->reasons_capacity, text);
+    POOL_PUSH(engine->keep, answer->reasons, answer->n_reasons, engine->reasons_capacity, text);
 }
 
 void engine_tick(struct engine *engine, uint64_t total)
@@ -216,10 +216,10 @@ void engine_tick(struct engine *engine, uint64_t total)
         engine_fail(engine, DIVERGE_ECLOSED);
 }
 
-const char *segment_text(struct arena *arena, uint64_t segment)
+const char *segment_text(struct pool *arena, uint64_t segment)
 {
     if (segment == 0)
         return "the initialisation";
-    return arena_format(arena, "%s %llu", segment_is_boundary(segment) ? "boundary" : "step",
+    return pool_format(arena, "%s %llu", segment_is_boundary(segment) ? "boundary" : "step",
                         (unsigned long long)segment_number(segment));
 }

@@ -11,7 +11,7 @@
 
 #include <setjmp.h>
 
-#include "daemon/engine/arena.h"
+#include "daemon/engine/pool.h"
 #include "daemon/engine/engine.h"
 
 enum { SIDE_A, SIDE_B, SIDES };
@@ -36,10 +36,10 @@ struct engine {
     const struct engine_options *options;
     struct side sides[SIDES];
     int64_t shift; /* of B's segments: 2 * offset */
-    struct arena scratch;
-    struct arena view_arenas[ENGINE_MAX_VIEWS]; /* a stack: one a view that is open (segment.h) */
+    struct pool scratch;
+    struct pool view_arenas[ENGINE_MAX_VIEWS]; /* a stack: one a view that is open (segment.h) */
     size_t n_views;
-    struct arena *keep; /* the answer's */
+    struct pool *keep; /* the answer's */
     struct engine_answer *answer;
     struct loaded *loaded;
     size_t n_loaded, loaded_capacity;
@@ -113,6 +113,6 @@ static inline uint64_t segment_number(uint64_t segment)
 }
 
 /* "init", "boundary 4", "step 4" in `arena`. */
-const char *segment_text(struct arena *arena, uint64_t segment);
+const char *segment_text(struct pool *arena, uint64_t segment);
 
 #endif

@@ -58,7 +58,7 @@ const char *engine_confidence_name(enum engine_confidence confidence)
 /* The answer and its arena are one allocation, so that freeing one frees the other. */
 struct owned_answer {
     struct engine_answer answer;
-    struct arena arena;
+    struct pool arena;
 };
 
 static void out_of_memory(void *ctx)
@@ -78,8 +78,8 @@ static int engine_init(struct engine *engine, const struct engine_options *optio
     struct owned_answer *owned = calloc(1, sizeof(*owned));
     if (!owned)
         return DIVERGE_ENOMEM;
-    arena_init(&engine->scratch, out_of_memory, engine);
-    arena_init(&owned->arena, out_of_memory, engine);
+    pool_init(&engine->scratch, out_of_memory, engine);
+    pool_init(&owned->arena, out_of_memory, engine);
     owned->answer.arena = owned;
     engine->answer = &owned->answer;
     engine->keep = &owned->arena;
@@ -91,9 +91,9 @@ static void engine_fini(struct engine *engine)
 {
     engine_release(engine, 0);
     while (engine->n_views > 0)
-        arena_fini(&engine->view_arenas[--engine->n_views]);
+        pool_fini(&engine->view_arenas[--engine->n_views]);
     align_free_all(engine);
-    arena_fini(&engine->scratch);
+    pool_fini(&engine->scratch);
 }
 
 void engine_answer_free(struct engine_answer *answer)
@@ -101,7 +101,7 @@ void engine_answer_free(struct engine_answer *answer)
     if (!answer)
         return;
     struct owned_answer *owned = answer->arena;
-    arena_fini(&owned->arena);
+    pool_fini(&owned->arena);
     free(owned);
 }
 

@@ -14,7 +14,7 @@ static int by_key(const void *a, const void *b)
 static struct trace_metadata *sorted(struct engine *engine, const struct trace_run *run)
 {
     struct trace_metadata *list =
-        ARENA_ARRAY(&engine->scratch, struct trace_metadata, run->n_metadata);
+        POOL_ARRAY(&engine->scratch, struct trace_metadata, run->n_metadata);
     if (run->n_metadata) {
         memcpy(list, run->metadata, run->n_metadata * sizeof(list[0]));
         qsort(list, run->n_metadata, sizeof(list[0]), by_key);
@@ -46,12 +46,12 @@ static void add(struct engine *engine, size_t *capacity, const struct trace_meta
     struct engine_answer *answer = engine->answer;
     const struct trace_metadata *known = a ? a : b;
     struct engine_environment entry = {
-        .key = arena_string(engine->keep, known->key),
-        .class_name = arena_string(engine->keep, known->class_name),
-        .a = a ? arena_string(engine->keep, a->value) : NULL,
-        .b = b ? arena_string(engine->keep, b->value) : NULL,
+        .key = pool_string(engine->keep, known->key),
+        .class_name = pool_string(engine->keep, known->class_name),
+        .a = a ? pool_string(engine->keep, a->value) : NULL,
+        .b = b ? pool_string(engine->keep, b->value) : NULL,
     };
-    ARENA_PUSH(engine->keep, answer->environment, answer->n_environment, *capacity, entry);
+    POOL_PUSH(engine->keep, answer->environment, answer->n_environment, *capacity, entry);
 }
 
 void environment_compare(struct engine *engine, const struct trace_run *a,

@@ -72,7 +72,7 @@ bool item_is_nonfinite(const struct view *view, const struct item *item, int sid
 
 static const int64_t *copy_sizes(struct engine *engine, const struct trace_type *type)
 {
-    int64_t *sizes = ARENA_ARRAY(engine->keep, int64_t, (size_t)type->ndim);
+    int64_t *sizes = POOL_ARRAY(engine->keep, int64_t, (size_t)type->ndim);
     if (type->ndim)
         memcpy(sizes, type->sizes, (size_t)type->ndim * sizeof(*sizes));
     return sizes;
@@ -117,19 +117,19 @@ static void fill_side(struct engine *engine, const struct view *view, const stru
     to->argument = chunk_argument(chunk, index);
     to->argument_text = side_argument(engine, side, to->argument);
     if (chunk->source && chunk->source[index] && chunk->source[index][0])
-        to->source = arena_string(engine->keep, chunk->source[index]);
+        to->source = pool_string(engine->keep, chunk->source[index]);
     fill_statistics(to, chunk, index, type);
 }
 
 struct trace_site *site_copy(struct engine *engine, const struct trace_site *site)
 {
-    struct trace_site *copy = ARENA_NEW(engine->keep, struct trace_site);
+    struct trace_site *copy = POOL_NEW(engine->keep, struct trace_site);
     *copy = *site;
-    copy->lane = arena_string(engine->keep, site->lane);
-    copy->region = arena_string(engine->keep, site->region);
-    copy->scope = arena_string(engine->keep, site->scope);
-    copy->op = arena_string(engine->keep, site->op);
-    copy->name = arena_string(engine->keep, site->name);
+    copy->lane = pool_string(engine->keep, site->lane);
+    copy->region = pool_string(engine->keep, site->region);
+    copy->scope = pool_string(engine->keep, site->scope);
+    copy->op = pool_string(engine->keep, site->op);
+    copy->name = pool_string(engine->keep, site->name);
     return copy;
 }
 
@@ -217,7 +217,7 @@ enum engine_relation finding_relation(const struct view *view, const struct item
 struct engine_finding *finding_new(struct engine *engine, const struct view *view,
                                    const struct item *item)
 {
-    struct engine_finding *finding = ARENA_NEW(engine->keep, struct engine_finding);
+    struct engine_finding *finding = POOL_NEW(engine->keep, struct engine_finding);
     finding->segment = view->segment;
     finding->rank = view->pairing->rank;
     finding->order = item_order(view, item, item_has(item, SIDE_A) ? SIDE_A : SIDE_B);
@@ -253,7 +253,7 @@ static enum diverge_role role_of_tier(enum diverge_tier tier)
 
 struct engine_finding *finding_of_pruned(struct engine *engine, const struct view *view)
 {
-    struct engine_finding *finding = ARENA_NEW(engine->keep, struct engine_finding);
+    struct engine_finding *finding = POOL_NEW(engine->keep, struct engine_finding);
     struct trace_site site = {.tier = view->pruned_tier,
                               .role = role_of_tier(view->pruned_tier),
                               .phase = view->segment == 0                    ? DIVERGE_PHASE_INIT

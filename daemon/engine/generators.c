@@ -23,8 +23,8 @@ static struct generator *named(struct engine *engine, struct generators *list, s
     for (size_t i = 0; i < list->count; i++)
         if (strcmp(list->items[i].name, name) == 0)
             return &list->items[i];
-    struct generator added = {.name = arena_string(engine->keep, name), .aside = is_aside(name)};
-    ARENA_PUSH(engine->keep, list->items, list->count, *capacity, added);
+    struct generator added = {.name = pool_string(engine->keep, name), .aside = is_aside(name)};
+    POOL_PUSH(engine->keep, list->items, list->count, *capacity, added);
     return &list->items[list->count - 1];
 }
 

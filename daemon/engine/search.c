@@ -339,8 +339,8 @@ static bool read_parameters(struct engine *engine, int side, const struct trace_
         side_load(engine, side, stream, DIVERGE_TIER_STEP, segment);
     if (!chunk || chunk->pruned)
         return false;
-    *ret = (struct parameters){.names = ARENA_ARRAY(&engine->scratch, uint64_t, chunk->count),
-                               .values = ARENA_ARRAY(&engine->scratch, uint64_t, chunk->count)};
+    *ret = (struct parameters){.names = POOL_ARRAY(&engine->scratch, uint64_t, chunk->count),
+                               .values = POOL_ARRAY(&engine->scratch, uint64_t, chunk->count)};
     for (uint32_t i = 0; i < chunk->count; i++) {
         const struct trace_site *site = chunk->layout->sites[i];
         if (site->role != DIVERGE_ROLE_PARAM)

@@ -8,7 +8,7 @@
 
 #include "client/wire/message.h"
 
-static struct arena *view_arena(struct engine *engine)
+static struct pool *view_arena(struct engine *engine)
 {
     return &engine->view_arenas[engine->n_views - 1];
 }
@@ -172,7 +172,7 @@ static uint32_t lane_number(struct engine *engine, struct lanes *lanes, const ch
     for (size_t i = 0; i < lanes->count; i++)
         if (lanes->names[i] == name || strcmp(lanes->names[i], name) == 0)
             return (uint32_t)i;
-    ARENA_PUSH(view_arena(engine), lanes->names, lanes->count, lanes->capacity, name);
+    POOL_PUSH(view_arena(engine), lanes->names, lanes->count, lanes->capacity, name);
     return (uint32_t)lanes->count - 1;
 }
 
@@ -207,7 +207,7 @@ static int by_anchor(const void *a, const void *b)
 static struct anchor *make_anchors(struct engine *engine, struct view *view, struct lanes *lanes,
                                    int side, size_t *ret_count)
 {
-    struct anchor *anchors = ARENA_ARRAY(view_arena(engine), struct anchor, view->n_items);
+    struct anchor *anchors = POOL_ARRAY(view_arena(engine), struct anchor, view->n_items);
     size_t count = 0;
     for (size_t i = 0; i < view->n_items; i++) {
         const struct item *item = &view->items[i];
@@ -293,10 +293,10 @@ static void renumber_lanes(struct placing *placing)
     struct view *view = placing->view;
     if (lanes->count < 2)
         return;
-    const char **sorted = ARENA_ARRAY(view_arena(placing->engine), const char *, lanes->count);
+    const char **sorted = POOL_ARRAY(view_arena(placing->engine), const char *, lanes->count);
     memcpy(sorted, lanes->names, lanes->count * sizeof(sorted[0]));
     qsort(sorted, lanes->count, sizeof(sorted[0]), by_name);
-    uint32_t *rank = ARENA_ARRAY(view_arena(placing->engine), uint32_t, lanes->count);
+    uint32_t *rank = POOL_ARRAY(view_arena(placing->engine), uint32_t, lanes->count);
     for (size_t i = 0; i < lanes->count; i++) {
         const char **at = bsearch(&lanes->names[i], sorted, lanes->count, sizeof(sorted[0]),
                                   by_name);
@@ -313,7 +313,7 @@ static struct item **select_items(struct engine *engine, struct view *view, unsi
     size_t count = 0, capacity = 0;
     for (size_t i = 0; i < view->n_items; i++)
         if (states & (1u << view->items[i].state))
-            ARENA_PUSH(view_arena(engine), list, count, capacity, &view->items[i]);
+            POOL_PUSH(view_arena(engine), list, count, capacity, &view->items[i]);
     *ret_count = count;
     return list;
 }
@@ -427,14 +427,14 @@ struct view *view_load(struct engine *engine, const struct pairing *pairing, uin
 {
     if (engine->n_views == ENGINE_MAX_VIEWS)
         engine_fail(engine, DIVERGE_EINTERNAL);
-    arena_init(&engine->view_arenas[engine->n_views++], engine->scratch.on_failure, engine);
-    struct view *view = ARENA_NEW(view_arena(engine), struct view);
+    pool_init(&engine->view_arenas[engine->n_views++], engine->scratch.on_failure, engine);
+    struct view *view = POOL_NEW(view_arena(engine), struct view);
     view->segment = segment;
     view->pairing = pairing;
     view->mark = engine_mark(engine);
     for (int tier = 0; tier < DIVERGE_TIER_COUNT; tier++)
         load_tier(engine, view, (enum diverge_tier)tier);
-    view->items = ARENA_ARRAY(view_arena(engine), struct item, count_items(view));
+    view->items = POOL_ARRAY(view_arena(engine), struct item, count_items(view));
     for (int tier = 0; tier < DIVERGE_TIER_COUNT; tier++)
         if (view->both[tier])
             compare_tier(engine, view, (enum diverge_tier)tier);
@@ -445,7 +445,7 @@ struct view *view_load(struct engine *engine, const struct pairing *pairing, uin
 void view_release(struct engine *engine, struct view *view)
 {
     engine_release(engine, view->mark);
-    arena_fini(&engine->view_arenas[--engine->n_views]);
+    pool_fini(&engine->view_arenas[--engine->n_views]);
 }
 
 /* ---- calls ---------------------------------------------------------------------------------- */

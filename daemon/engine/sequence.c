@@ -14,7 +14,7 @@ struct range {
 };
 
 struct matching {
-    struct arena *arena;
+    struct pool *arena;
     const struct sequence *a, *b;
     uint32_t *match; /* a's to b's */
 };
@@ -76,9 +76,9 @@ static void fill_table(const struct matching *m, struct range ra, struct range r
 static void match_by_table(struct matching *m, struct range ra, struct range rb)
 {
     size_t height = ra.end - ra.first, width = rb.end - rb.first;
-    uint8_t *steps = ARENA_ARRAY(m->arena, uint8_t, height * width);
-    int64_t *previous = ARENA_ARRAY(m->arena, int64_t, width + 1);
-    int64_t *row = ARENA_ARRAY(m->arena, int64_t, width + 1);
+    uint8_t *steps = POOL_ARRAY(m->arena, uint8_t, height * width);
+    int64_t *previous = POOL_ARRAY(m->arena, int64_t, width + 1);
+    int64_t *row = POOL_ARRAY(m->arena, int64_t, width + 1);
     fill_table(m, ra, rb, steps, previous, row);
     for (size_t i = 0, j = 0; i < height && j < width;) {
         uint8_t step = steps[i * width + j];
@@ -110,11 +110,11 @@ static int64_t furthest(const struct myers *s, int64_t d, int64_t k)
     return x;
 }
 
-static int64_t myers_forward(struct myers *s, struct arena *arena, int64_t limit)
+static int64_t myers_forward(struct myers *s, struct pool *arena, int64_t limit)
 {
     for (int64_t d = 0; d <= limit; d++) {
         /* Round d reads diagonals -d-1 … d+1 only. */
-        int64_t *kept = ARENA_ARRAY(arena, int64_t, (size_t)(2 * d + 3));
+        int64_t *kept = POOL_ARRAY(arena, int64_t, (size_t)(2 * d + 3));
         memcpy(kept, s->v + s->offset - d - 1, (size_t)(2 * d + 3) * sizeof(*kept));
         s->trace[d] = kept;
         for (int64_t k = -d; k <= d; k += 2) {
@@ -157,9 +157,9 @@ static bool match_by_myers(struct matching *m, struct range ra, struct range rb)
                       .b = m->b->tokens + rb.first,
                       .n = n,
                       .m = height,
-                      .v = ARENA_ARRAY(m->arena, int64_t, (size_t)(2 * limit + 5)),
+                      .v = POOL_ARRAY(m->arena, int64_t, (size_t)(2 * limit + 5)),
                       .offset = limit + 2,
-                      .trace = ARENA_ARRAY(m->arena, int64_t *, (size_t)(limit + 1))};
+                      .trace = POOL_ARRAY(m->arena, int64_t *, (size_t)(limit + 1))};
     int64_t d = myers_forward(&s, m->arena, limit);
     if (d < 0)
         return false;
@@ -222,14 +222,14 @@ static void match_oriented(struct matching *m)
     match_middle(m, ra, rb);
 }
 
-static uint32_t *new_match(struct arena *arena, size_t count)
+static uint32_t *new_match(struct pool *arena, size_t count)
 {
-    uint32_t *match = ARENA_ARRAY(arena, uint32_t, count);
+    uint32_t *match = POOL_ARRAY(arena, uint32_t, count);
     memset(match, 0xff, count * sizeof(*match));
     return match;
 }
 
-uint32_t *sequence_match(struct arena *arena, const struct sequence *a, const struct sequence *b)
+uint32_t *sequence_match(struct pool *arena, const struct sequence *a, const struct sequence *b)
 {
     uint32_t *match = new_match(arena, a->count);
     if (same_structure(a, b)) {

@@ -20,6 +20,6 @@ struct sequence {
 };
 
 /* For each token of `a` the index of its match in `b`, or NO_INDEX; in `arena`. */
-uint32_t *sequence_match(struct arena *arena, const struct sequence *a, const struct sequence *b);
+uint32_t *sequence_match(struct pool *arena, const struct sequence *a, const struct sequence *b);
 
 #endif

@@ -316,7 +316,7 @@ static const char *evidence_attribute(const struct evidence *evidence, const cha
                     text_has(a->name, words) && strcmp(a->name, b->name) == 0 &&
                     strcmp(a->scope, b->scope) == 0 &&
                     chunk_value(chunk[SIDE_A], i) != chunk_value(chunk[SIDE_B], j))
-                    found = arena_string(engine->keep, a->name);
+                    found = pool_string(engine->keep, a->name);
             }
     engine_release(engine, mark);
     return found;

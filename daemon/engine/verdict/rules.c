@@ -52,7 +52,7 @@ static const char *format_list(const struct evidence *evidence, const char *form
 {
     char text[1024];
     vsnprintf(text, sizeof(text), format, list);
-    return arena_string(evidence->engine->keep, text);
+    return pool_string(evidence->engine->keep, text);
 }
 
 void ruling_evidence(const struct evidence *evidence, struct ruling *ruling, const char *format,
@@ -77,16 +77,16 @@ void ruling_next(const struct evidence *evidence, struct ruling *ruling, const c
 const char *evidence_what(const struct evidence *evidence, const struct item *item)
 {
     const struct trace_site *site = item_site(evidence->view, item);
-    struct arena *arena = evidence->engine->keep;
+    struct pool *arena = evidence->engine->keep;
     if (site->op[0] && site->scope[0])
-        return arena_format(arena, "%s in %s", site->op, site->scope);
+        return pool_format(arena, "%s in %s", site->op, site->scope);
     if (site->op[0])
-        return arena_string(arena, site->op);
+        return pool_string(arena, site->op);
     if (site->name[0] && site->scope[0])
-        return arena_format(arena, "%s of %s", site->name, site->scope);
+        return pool_format(arena, "%s of %s", site->name, site->scope);
     if (site->name[0])
-        return arena_string(arena, site->name);
-    return site->scope[0] ? arena_string(arena, site->scope) : "a record";
+        return pool_string(arena, site->name);
+    return site->scope[0] ? pool_string(arena, site->scope) : "a record";
 }
 
 const char *evidence_place(const struct evidence *evidence)
@@ -135,8 +135,8 @@ bool text_has(const char *text, const char *const *words)
 static void copy_ruling(struct engine *engine, const struct ruling *ruling,
                         struct engine_verdict *to)
 {
-    const char **evidence = ARENA_ARRAY(engine->keep, const char *, ruling->n_evidence);
-    const char **next = ARENA_ARRAY(engine->keep, const char *, ruling->n_next);
+    const char **evidence = POOL_ARRAY(engine->keep, const char *, ruling->n_evidence);
+    const char **next = POOL_ARRAY(engine->keep, const char *, ruling->n_next);
     memcpy(evidence, ruling->evidence, ruling->n_evidence * sizeof(evidence[0]));
     memcpy(next, ruling->next, ruling->n_next * sizeof(next[0]));
     *to = (struct engine_verdict){.class_name = ruling->class_name,
@@ -177,7 +177,7 @@ void verdict_without_difference(struct engine *engine, struct engine_answer *ans
         ruling_set(&ruling, "none", NULL, ENGINE_CERTAIN,
                    "Everything that both runs recorded was compared and is equal.");
         ruling.evidence[ruling.n_evidence++] =
-            arena_format(engine->keep, "%llu records on each side, none dropped",
+            pool_format(engine->keep, "%llu records on each side, none dropped",
                          (unsigned long long)answer->compared.records);
     } else {
         ruling_set(&ruling, "unverified", NULL, ENGINE_CERTAIN,

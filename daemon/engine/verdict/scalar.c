@@ -57,7 +57,7 @@ static const char *differing_argument(const struct evidence *evidence)
         return "";
     if (a.length > 200 || b.length > 200)
         return "";
-    return arena_format(evidence->engine->keep, "%.*s against %.*s", (int)a.length, a.text,
+    return pool_format(evidence->engine->keep, "%.*s against %.*s", (int)a.length, a.text,
                         (int)b.length, b.text);
 }
 
