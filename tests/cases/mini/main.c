@@ -139,6 +139,7 @@ static void log_norm(struct model *model)
     norm.data[0] = model->parameters[FC1_WEIGHT].value.data[0];
     record_output(model->lane, 0, &norm);
     diverge_op_end(model->lane);
+    diverge_phase(model->lane, DIVERGE_PHASE_LOSS);
     tensor_free(&norm);
 }
 
