@@ -43,7 +43,7 @@ static int import_frame(struct ingest *ingest, const struct ingest_peer *peer,
         return rc;
     const struct ingest_connection *connection = ingest_find(ingest, peer->connection);
     ret->run = connection->run;
-    ret->complete = connection->phase == INGEST_ENDED;
+    ret->complete = frame->type == DVG_MESSAGE_BYE;
     ret->frames++;
     return 0;
 }

@@ -4,7 +4,7 @@
 #include "daemon/proto/ingest_state.h"
 
 #include <inttypes.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <diverge/error.h>
@@ -269,7 +269,7 @@ static int on_end(struct ingest *ingest, struct ingest_connection *connection,
 static int set_metadata(struct ingest *ingest, const struct ingest_connection *connection,
                         const cJSON *item)
 {
-    char *printed = cJSON_IsString(item) ? NULL : cJSON_PrintUnformatted(item);
+    char *printed = cJSON_IsString(item) ? NULL : json_text(item);
     const char *value = printed ? printed : item->valuestring;
     int rc;
     if (!value)
@@ -284,7 +284,7 @@ static int set_metadata(struct ingest *ingest, const struct ingest_connection *c
                                 value);
     if (rc && !ingest->error.text[0])
         store_refused(ingest, rc, "metadata not stored");
-    cJSON_free(printed);
+    free(printed);
     return rc;
 }
 

@@ -221,22 +221,25 @@ static int add(const cJSON *added)
     return added ? 0 : DIVERGE_ENOMEM;
 }
 
+/* As raw text: cJSON prints numbers with 15 digits where it thinks that is close enough. */
+static int add_digits(cJSON *object, const char *key, const char *digits, bool exact)
+{
+    return exact ? add(cJSON_AddRawToObject(object, key, digits))
+                 : json_add_string(object, key, digits);
+}
+
 int json_add_u64(cJSON *object, const char *key, uint64_t value)
 {
-    if (value <= (uint64_t)JSON_EXACT_MAX)
-        return add(cJSON_AddNumberToObject(object, key, (double)value));
     char digits[24];
     snprintf(digits, sizeof(digits), "%" PRIu64, value);
-    return json_add_string(object, key, digits);
+    return add_digits(object, key, digits, value <= (uint64_t)JSON_EXACT_MAX);
 }
 
 int json_add_i64(cJSON *object, const char *key, int64_t value)
 {
-    if (value >= -JSON_EXACT_MAX && value <= JSON_EXACT_MAX)
-        return add(cJSON_AddNumberToObject(object, key, (double)value));
     char digits[24];
     snprintf(digits, sizeof(digits), "%" PRId64, value);
-    return json_add_string(object, key, digits);
+    return add_digits(object, key, digits, value >= -JSON_EXACT_MAX && value <= JSON_EXACT_MAX);
 }
 
 int json_add_string(cJSON *object, const char *key, const char *value)
@@ -249,12 +252,22 @@ int json_add_bool(cJSON *object, const char *key, bool value)
     return add(cJSON_AddBoolToObject(object, key, value));
 }
 
+char *json_text(const cJSON *item)
+{
+    double value = item->valuedouble;
+    if (!cJSON_IsNumber(item) || value != floor(value) || fabs(value) > (double)JSON_EXACT_MAX)
+        return cJSON_PrintUnformatted(item);
+    char digits[24];
+    snprintf(digits, sizeof(digits), "%.0f", value);
+    return strdup(digits);
+}
+
 int json_print(const cJSON *item, struct dvg_buffer *out)
 {
     char *text = cJSON_PrintUnformatted(item);
     if (!text)
         return DIVERGE_ENOMEM;
     int rc = dvg_buffer_append(out, text, strlen(text));
-    cJSON_free(text);
+    free(text);
     return rc;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one place that talks to cJSON, and guards its traps: it loses integers beyond 2^53, finds keys without
+ * The one place that talks to cJSON, and guards its traps: it loses digits of integers, finds keys without
  * regard to case, and accepts trailing junk, duplicate keys, control characters and NUL in strings. Any thread.
  */
 #ifndef DAEMON_PROTO_JSON_H
@@ -43,6 +43,9 @@ int json_add_u64(cJSON *object, const char *key, uint64_t value);
 int json_add_i64(cJSON *object, const char *key, int64_t value);
 int json_add_string(cJSON *object, const char *key, const char *value);
 int json_add_bool(cJSON *object, const char *key, bool value);
+
+/* The JSON text of `item`, whole numbers with all their digits; the caller frees it. NULL: out of memory. */
+char *json_text(const cJSON *item);
 
 /* Appends the text of `item`, without white space: 0, ENOMEM or ELIMIT. */
 int json_print(const cJSON *item, struct dvg_buffer *out);

@@ -53,17 +53,32 @@ static void write_recordings(const char *root)
     dvg_buffer_init(&file, DVG_FRAME_MAX);
     golden_recording(&file);
     write_file(root, "recording", "whole", &file);
-    struct dvg_buffer frames = file;
-    frames.data += DVG_FILE_HEADER;
-    frames.size -= DVG_FILE_HEADER;
-    write_file(root, "ingest", "conversation", &frames);
-    frames.size -= 40;
-    write_file(root, "ingest", "cut", &frames);
     file.size -= 40;
     write_file(root, "recording", "torn", &file);
     file.data[200] ^= 1;
     write_file(root, "recording", "damaged", &file);
     dvg_buffer_fini(&file);
+}
+
+/* A byte that says how to commit (fuzz_ingest.c), then frames without CRC: damage must get past the frame. */
+static void write_ingest(const char *root, const char *name, uint8_t how, int times)
+{
+    struct dvg_buffer input;
+    dvg_buffer_init(&input, DVG_FRAME_MAX);
+    dvg_buffer_append(&input, &how, 1);
+    struct dvg_buffer frame;
+    dvg_buffer_init(&frame, DVG_FRAME_MAX);
+    const char *title;
+    for (int round = 0; round < times; round++) {
+        for (unsigned i = 0; golden_frame(i, &frame, &title); i++) {
+            if (!strncmp(title, "producer", strlen("producer")))
+                dvg_buffer_append(&input, frame.data, frame.size);
+            dvg_buffer_clear(&frame);
+        }
+    }
+    write_file(root, "ingest", name, &input);
+    dvg_buffer_fini(&frame);
+    dvg_buffer_fini(&input);
 }
 
 static void write_text(void)
@@ -87,5 +102,9 @@ int main(int argc, char **argv)
     }
     write_frames(argv[1]);
     write_recordings(argv[1]);
+    write_ingest(argv[1], "uncommitted", 0, 1);
+    write_ingest(argv[1], "committed", 1, 1);
+    write_ingest(argv[1], "each", 2, 1);
+    write_ingest(argv[1], "twice", 5, 2);
     return 0;
 }

@@ -526,11 +526,11 @@ static void metadata_is_kept_by_key(void **state)
 {
     struct lab *lab = *state;
     assert_int_equal(lab_hello(lab, 1, &first_hello, NULL), 0);
-    assert_int_equal(lab_metadata(lab, 1, 1, "{\"seed\":\"1\",\"threads\":8,\"flags\":{\"tf32\":false}}"), 0);
+    assert_int_equal(lab_metadata(lab, 1, 1, "{\"seed\":\"1\",\"threads\":9007199254740991,\"flags\":{\"tf32\":false}}"), 0);
     assert_int_equal(lab_metadata(lab, 1, 2, "{\"seed\":\"2\"}"), 0);
     lab_assert_acked(lab, 1, 2);
     lab_assert_text(lab, "SELECT value FROM run_metadata WHERE key = 'seed'", "2");
-    lab_assert_text(lab, "SELECT value FROM run_metadata WHERE key = 'threads'", "8");
+    lab_assert_text(lab, "SELECT value FROM run_metadata WHERE key = 'threads'", "9007199254740991");
     lab_assert_text(lab, "SELECT value FROM run_metadata WHERE key = 'flags'", "{\"tf32\":false}");
 }
 
