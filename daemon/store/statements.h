@@ -37,7 +37,7 @@
                  " state_column, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")                   \
     X(CHUNK_REFILL, "UPDATE chunks SET bytes = ?2, type_column = ?3, argument_column = ?4,"        \
                     " state_column = ?5, data = ?6 WHERE id = ?1")                                 \
-    X(CHUNK_FIND, "SELECT id, data IS NULL FROM chunks WHERE address = ?1")                        \
+    X(CHUNK_FIND, "SELECT id, bytes = 0 FROM chunks WHERE address = ?1")                        \
     X(CHUNK_GET, "SELECT records, type_column, argument_column, state_column, data"                \
                  " FROM chunks WHERE id = ?1")                                                     \
     /* runs and streams */                                                                         \
@@ -89,7 +89,7 @@
     X(RUN_REMOVE_METADATA, "DELETE FROM run_metadata WHERE run = ?1")                              \
     X(RUN_REMOVE_DIFFERENCES, "DELETE FROM differences WHERE run_a = ?1 OR run_b = ?1")            \
     X(RUN_REMOVE, "DELETE FROM runs WHERE id = ?1")                                                \
-    X(METADATA_SET, "INSERT INTO run_metadata (run, rank, key, class, value)"                      \
+    X(METADATA_SET, "INSERT INTO run_metadata (run, key, rank, class, value)"                      \
                     " VALUES (?1, ?2, ?3, ?4, ?5)"                                                 \
                     " ON CONFLICT (run, key, rank) DO UPDATE"                                      \
                     " SET class = excluded.class, value = excluded.value")                         \
