@@ -335,10 +335,15 @@ struct totals {
     uint64_t padding;
 };
 
+/* Members one by one, no arrays: gcc keeps those in memory. */
 struct half {
-    __m256 lane[4];
+    __m256 lane0;
+    __m256 lane1;
+    __m256 lane2;
+    __m256 lane3;
     __m256 sum;
-    __m256 squares[2];
+    __m256 squares0;
+    __m256 squares1;
     __m256 min;
     __m256 max;
     __m256i zero;     /* eight counts, negative */
@@ -347,11 +352,13 @@ struct half {
 
 INLINE void half_init(struct half *half)
 {
-    for (unsigned v = 0; v < 4; v++)
-        half->lane[v] = _mm256_setzero_ps();
+    half->lane0 = _mm256_setzero_ps();
+    half->lane1 = _mm256_setzero_ps();
+    half->lane2 = _mm256_setzero_ps();
+    half->lane3 = _mm256_setzero_ps();
     half->sum = _mm256_setzero_ps();
-    half->squares[0] = _mm256_setzero_ps();
-    half->squares[1] = _mm256_setzero_ps();
+    half->squares0 = _mm256_setzero_ps();
+    half->squares1 = _mm256_setzero_ps();
     half->min = _mm256_set1_ps(INFINITY);
     half->max = _mm256_set1_ps(-INFINITY);
     half->zero = _mm256_setzero_si256();
@@ -369,38 +376,42 @@ INLINE void add_pair(struct half *half, __m256 a, __m256 b, __m256 y, __m256 z)
     half->min = _mm256_min_ps(_mm256_min_ps(y, z), half->min);
     half->max = _mm256_max_ps(_mm256_max_ps(y, z), half->max);
     half->sum = _mm256_add_ps(half->sum, _mm256_add_ps(a, b));
-    half->squares[0] = _mm256_fmadd_ps(a, a, half->squares[0]);
-    half->squares[1] = _mm256_fmadd_ps(b, b, half->squares[1]);
+    half->squares0 = _mm256_fmadd_ps(a, a, half->squares0);
+    half->squares1 = _mm256_fmadd_ps(b, b, half->squares1);
     half->zero = _mm256_add_epi32(half->zero, zero_mask(a));
     PIN(half->zero);
     half->zero = _mm256_add_epi32(half->zero, zero_mask(b));
     PIN(half->zero);
-    PIN(half->sum);
-    PIN(half->min);
-    PIN(half->max);
+}
+
+/* 16 components. */
+INLINE void add_two(struct half *half, load_fn *load, size_t bytes, const uint8_t *data,
+                    const uint8_t *range, const uint32_t *signs, __m256 *lane, __m256 *next_lane,
+                    bool sketch)
+{
+    const size_t next = VECTOR * bytes;
+    __m256 a = load(data);
+    __m256 b = load(data + next);
+
+    if (sketch) {
+        *lane = _mm256_add_ps(*lane, with_sign(a, signs));
+        *next_lane = _mm256_add_ps(*next_lane, with_sign(b, signs + VECTOR));
+    }
+    if (range == data)
+        add_pair(half, a, b, a, b);
+    else
+        add_pair(half, a, b, load(range), load(range + next));
 }
 
 /* 32 components. `range` has the same, or, where `data` is padded with zeros, others of the half. */
 INLINE void add_group(struct half *half, load_fn *load, size_t bytes, const uint8_t *data,
                       const uint8_t *range, const uint32_t *signs, bool sketch)
 {
-#pragma GCC unroll 2
-    for (unsigned v = 0; v < 4; v += 2) {
-        const size_t at = v * VECTOR * bytes;
-        const size_t next = at + VECTOR * bytes;
-        __m256 a = load(data + at);
-        __m256 b = load(data + next);
+    const size_t next = 2 * VECTOR * bytes;
 
-        if (sketch) {
-            half->lane[v] = _mm256_add_ps(half->lane[v], with_sign(a, signs + v * VECTOR));
-            half->lane[v + 1] =
-                _mm256_add_ps(half->lane[v + 1], with_sign(b, signs + (v + 1) * VECTOR));
-        }
-        if (range == data)
-            add_pair(half, a, b, a, b);
-        else
-            add_pair(half, a, b, load(range + at), load(range + next));
-    }
+    add_two(half, load, bytes, data, range, signs, &half->lane0, &half->lane1, sketch);
+    add_two(half, load, bytes, data + next, range + next, signs + 2 * VECTOR, &half->lane2,
+            &half->lane3, sketch);
 }
 
 /*
@@ -422,6 +433,20 @@ INLINE void add_padded(struct half *half, load_fn *load, size_t bytes, const uin
     add_group(half, load, bytes, padded, range, signs, sketch);
 }
 
+/* The sums are copied, so that they stay in registers whatever others do with `half`. */
+INLINE void add_groups(struct half *half, load_fn *load, size_t bytes, const uint8_t *data,
+                       unsigned groups, const uint32_t *signs, bool sketch)
+{
+    struct half sums = *half;
+
+    for (unsigned i = 0; i < groups; i++) {
+        add_group(&sums, load, bytes, data, data, signs, sketch);
+        data += GROUP * bytes;
+        signs += GROUP;
+    }
+    *half = sums;
+}
+
 /* `r` is the index in the block of the first of `count` components, all within one half. */
 INLINE void add_half(struct half *half, load_fn *load, size_t bytes, const uint8_t *data,
                      unsigned r, unsigned count, bool sketch)
@@ -436,13 +461,19 @@ INLINE void add_half(struct half *half, load_fn *load, size_t bytes, const uint8
         r += head;
         count -= head;
     }
-    for (; count >= GROUP; count -= GROUP) {
-        add_group(half, load, bytes, data, data, &dvg_sign[r], sketch);
-        data += GROUP * bytes;
-        r += GROUP;
-    }
+    add_groups(half, load, bytes, data, count / GROUP, &dvg_sign[r], sketch);
+    data += count / GROUP * GROUP * bytes;
+    r += count / GROUP * GROUP;
+    count %= GROUP;
     if (count)
         add_padded(half, load, bytes, data, 0, count, &dvg_sign[r], sketch);
+}
+
+INLINE void place_half(struct dvg_sketch *sketch, uint64_t index, const struct half *half)
+{
+    const __m256 lanes[4] = {half->lane0, half->lane1, half->lane2, half->lane3};
+
+    place_lanes(sketch, index, lanes);
 }
 
 /* Whether float32 lanes were good enough: see the top of this file. A half of zeros is. */
@@ -450,7 +481,7 @@ INLINE bool half_is_fine(const struct half *half)
 {
     const __m256 minus = _mm256_set1_ps(-0.0F);
     __m256 top = _mm256_max_ps(half->max, _mm256_xor_ps(half->min, minus));
-    __m256 sum = _mm256_add_ps(half->squares[0], half->squares[1]);
+    __m256 sum = _mm256_add_ps(half->squares0, half->squares1);
     int nan = _mm256_movemask_ps(_mm256_cmp_ps(sum, sum, _CMP_UNORD_Q));
     int large = _mm256_movemask_ps(_mm256_cmp_ps(top, _mm256_set1_ps(1e18F), _CMP_GT_OQ));
     int usual = _mm256_movemask_ps(_mm256_cmp_ps(top, _mm256_set1_ps(1e-12F), _CMP_GE_OQ));
@@ -477,7 +508,7 @@ INLINE void add_totals(struct totals *totals, const struct half *half)
 {
     totals->sum = _mm256_add_pd(totals->sum, widen_sum(half->sum));
     totals->squares = _mm256_add_pd(
-        totals->squares, widen_sum(_mm256_add_ps(half->squares[0], half->squares[1])));
+        totals->squares, widen_sum(_mm256_add_ps(half->squares0, half->squares1)));
     totals->min = _mm256_min_ps(totals->min, half->min);
     totals->max = _mm256_max_ps(totals->max, half->max);
     totals->zero = _mm256_add_epi64(totals->zero, widen_count(half->zero));
@@ -543,7 +574,8 @@ struct oddities {
 };
 
 struct careful {
-    struct half half;
+    __m256 lane[4];
+    __m256i zero; /* eight counts, negative */
     struct totals totals;
     struct oddities odd;
 };
@@ -578,7 +610,7 @@ INLINE void add_careful(struct careful *state, __m256 x, __m256 valid, __m256 *l
     state->odd.nan = _mm256_add_epi32(state->odd.nan, _mm256_castps_si256(is_nan));
     state->odd.pinf = count_equal(state->odd.pinf, x, INFINITY);
     state->odd.ninf = count_equal(state->odd.ninf, x, -INFINITY);
-    state->half.zero = _mm256_add_epi32(state->half.zero, _mm256_castps_si256(is_zero));
+    state->zero = _mm256_add_epi32(state->zero, _mm256_castps_si256(is_zero));
     totals->min = _mm256_min_ps(
         totals->min, _mm256_blendv_ps(_mm256_set1_ps(INFINITY), value, counts));
     totals->max = _mm256_max_ps(
@@ -596,7 +628,9 @@ static AVX2 void careful_half(const float *values, unsigned from, unsigned to, u
     const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     struct careful state;
 
-    half_init(&state.half);
+    for (unsigned v = 0; v < 4; v++)
+        state.lane[v] = _mm256_setzero_ps();
+    state.zero = _mm256_setzero_si256();
     totals_init(&state.totals);
     state.odd.nan = state.odd.pinf = state.odd.ninf = _mm256_setzero_si256();
     for (unsigned i = from / GROUP * GROUP; i < to; i += GROUP) {
@@ -607,18 +641,18 @@ static AVX2 void careful_half(const float *values, unsigned from, unsigned to, u
                                  _mm256_cmpgt_epi32(_mm256_set1_epi32((int)to), at));
 
             add_careful(&state, _mm256_loadu_ps(values + i + v * VECTOR),
-                        _mm256_castsi256_ps(valid), &state.half.lane[v], signs + i + v * VECTOR);
+                        _mm256_castsi256_ps(valid), &state.lane[v], signs + i + v * VECTOR);
         }
     }
     if (stats) {
-        state.totals.zero = widen_count(state.half.zero);
+        state.totals.zero = widen_count(state.zero);
         finish_totals(&state.totals, stats);
         stats->nan += sum_counts(widen_count(state.odd.nan));
         stats->pinf += sum_counts(widen_count(state.odd.pinf));
         stats->ninf += sum_counts(widen_count(state.odd.ninf));
     }
     if (sketch)
-        place_lanes(sketch, half_index, state.half.lane);
+        place_lanes(sketch, half_index, state.lane);
 }
 
 /* ---- float32 and what is exact in it ---- */
@@ -660,7 +694,7 @@ INLINE void measure_narrow(load_fn *load, size_t bytes, const uint8_t *data, siz
         if (half_is_fine(&half)) {
             add_totals(&totals, &half);
             if (sketch)
-                place_lanes(sketch, start / DVG_HALF, half.lane);
+                place_half(sketch, start / DVG_HALF, &half);
         } else {
             again(load, bytes, data, start, now, stats, sketch);
         }
