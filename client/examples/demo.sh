@@ -13,8 +13,7 @@ data=$(readlink -f "$(dirname "${BASH_SOURCE[0]}")")/data/digits.txt
 folder=$(mktemp -d /tmp/diverge-demo-XXXXXX)
 PATH=$build/client/ctl:$build/client/examples:$build/daemon:$PATH
 export DIVERGE_STORE=$folder/diverge.db DIVERGE_SOCKET=$folder/socket DIVERGE_SPOOL=$folder/spool
-unset DIVERGE_RUN_ID DIVERGE_RUN_NAME DIVERGE_DISABLE DIVERGE_STEPS DIVERGE_RECORDING
-export DIVERGE_LEVEL=op
+unset DIVERGE_RUN_ID DIVERGE_RUN_NAME DIVERGE_DISABLE DIVERGE_LEVEL DIVERGE_STEPS DIVERGE_RECORDING
 
 finish() {
     divergectl daemon stop >/dev/null 2>&1 || true
@@ -43,14 +42,19 @@ expect() {
 cd "$(dirname "$data")"
 show divergectl daemon start
 
+# train NAME THREADS
+train() {
+    show divergectl run --quiet --name "$1" --level op -- digits_train --steps 300 --threads "$2"
+}
+
 printf '\n-- The same command twice, two threads adding gradients in no fixed order --\n'
-show digits_train --data digits.txt --steps 300 --threads 2 --name two-threads-a
-show digits_train --data digits.txt --steps 300 --threads 2 --name two-threads-b
+train two-threads-a 2
+train two-threads-b 2
 expect 1 divergectl first-diff two-threads-a two-threads-b
 
 printf '\n-- Control: the same command twice, one thread --\n'
-show digits_train --data digits.txt --steps 300 --threads 1 --name one-thread-a
-show digits_train --data digits.txt --steps 300 --threads 1 --name one-thread-b
+train one-thread-a 1
+train one-thread-b 1
 expect 0 divergectl first-diff one-thread-a one-thread-b
 
 printf '\nThe first pair parted, and first-diff named the op; the control is equal to the last bit.\n'

@@ -37,7 +37,6 @@ enum {
 
 struct options {
     const char *data;
-    const char *name;
     uint64_t seed;
     uint64_t steps;
     int threads;
@@ -622,8 +621,8 @@ static void open_session(struct trainer *t)
                                           {.key = "num_threads", .value = threads},
                                           {.key = "lr", .value = lr}};
     struct diverge_options options = DIVERGE_OPTIONS_INIT;
-    options.name = o->name;
-    options.sketch = 64;
+    options.sketch = 64; /* so that first-diff can say how far apart two tensors are */
+    options.flags = DIVERGE_OPEN_SKETCH_OPS;
     options.metadata = metadata;
     options.n_metadata = sizeof(metadata) / sizeof(metadata[0]);
     int rc = diverge_session_open(&options, &t->session);
@@ -665,8 +664,8 @@ static int train(struct trainer *t)
         right = train_step(t, k);
         record_boundary(t, k + 1);
     }
-    printf("%s: %" PRIu64 " steps, loss %.9g, %d of the last %d recognised\n", t->options.name,
-           t->options.steps, (double)t->batch.loss, right, BATCH);
+    printf("%" PRIu64 " steps, loss %.9g, %d of the last %d recognised\n", t->options.steps,
+           (double)t->batch.loss, right, BATCH);
     int rc = t->session ? diverge_session_close(t->session, DIVERGE_OUTCOME_COMPLETE) : 0;
     if (rc < 0)
         fprintf(stderr, "digits_train: recording: %s\n", diverge_strerror(rc));
@@ -677,7 +676,7 @@ static int train(struct trainer *t)
 
 static int usage(void)
 {
-    fputs("usage: digits_train [--data FILE] [--name RUN] [--seed N] [--steps N] [--threads N]\n"
+    fputs("usage: digits_train [--data FILE] [--seed N] [--steps N] [--threads N]\n"
           "                    [--lr X] [--momentum X]\n"
           "What is recorded, and where to: the DIVERGE_ variables, see libdiverge.\n",
           stderr);
@@ -686,11 +685,13 @@ static int usage(void)
 
 static int parse_options(struct options *o, int argc, char **argv)
 {
-    static const struct option names[] = {
-        {"data", required_argument, NULL, 'd'},     {"name", required_argument, NULL, 'n'},
-        {"seed", required_argument, NULL, 's'},     {"steps", required_argument, NULL, 'k'},
-        {"threads", required_argument, NULL, 't'},  {"lr", required_argument, NULL, 'l'},
-        {"momentum", required_argument, NULL, 'm'}, {NULL, 0, NULL, 0}};
+    static const struct option names[] = {{"data", required_argument, NULL, 'd'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"steps", required_argument, NULL, 'k'},
+                                          {"threads", required_argument, NULL, 't'},
+                                          {"lr", required_argument, NULL, 'l'},
+                                          {"momentum", required_argument, NULL, 'm'},
+                                          {NULL, 0, NULL, 0}};
     static char nothing[] = "";
     int c;
     while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
@@ -698,9 +699,6 @@ static int parse_options(struct options *o, int argc, char **argv)
         switch (c) {
         case 'd':
             o->data = optarg;
-            break;
-        case 'n':
-            o->name = optarg;
             break;
         case 's':
             o->seed = strtoull(optarg, &end, 10);
@@ -732,13 +730,8 @@ int main(int argc, char **argv)
     struct trainer *t = calloc(1, sizeof(*t));
     if (!t)
         return 71;
-    t->options = (struct options){.data = "digits.txt",
-                                  .name = "digits",
-                                  .seed = 1,
-                                  .steps = 200,
-                                  .threads = 1,
-                                  .lr = 0.1,
-                                  .momentum = 0.9};
+    t->options = (struct options){
+        .data = "digits.txt", .seed = 1, .steps = 200, .threads = 1, .lr = 0.1, .momentum = 0.9};
     int status = 66;
     if (parse_options(&t->options, argc, argv) != 0)
         status = usage();
