@@ -119,13 +119,14 @@ static uint32_t wire_u32(const struct dvg_bytes *bytes, uint32_t i)
     return dvg_load_u32(bytes->data + (bytes->size == 4 ? 0 : (size_t)i * 4));
 }
 
+/* These loops run for each record: no branches that depend on the data. */
 static int check_types(const struct columns_part *part)
 {
     const struct dvg_bytes *types = &part->wire->columns[DVG_COLUMN_TYPE];
     uint32_t checks = types->size <= 4 ? 1 : part->wire->count;
     uint32_t greatest = 0;
-    for (uint32_t i = 0; i < checks; i++) {
-        uint32_t number = wire_u32(types, i);
+    for (uint32_t i = 0; types->size && i < checks; i++) {
+        uint32_t number = dvg_load_u32(types->data + (size_t)i * 4);
         greatest = number > greatest ? number : greatest;
     }
     return greatest < part->n_types ? 0 : DIVERGE_EPROTO;
@@ -137,15 +138,12 @@ static int check_order(const struct columns *columns, const struct dvg_part *wir
     const struct dvg_bytes *order = &wire->columns[DVG_COLUMN_ORDER];
     const uint32_t *before = columns_get(columns, COLUMN_ORDER);
     uint32_t last = before ? before[columns->count - 1] : 0;
-    if (order->size <= 4)
-        return wire_u32(order, 0) >= last ? 0 : DIVERGE_EPROTO;
-    for (uint32_t i = 0; i < wire->count; i++) {
-        uint32_t next = dvg_load_u32(order->data + (size_t)i * 4);
-        if (next < last)
-            return DIVERGE_EPROTO;
-        last = next;
-    }
-    return 0;
+    if (wire_u32(order, 0) < last)
+        return DIVERGE_EPROTO;
+    bool back = false;
+    for (size_t at = 4; at < order->size; at += 4)
+        back |= dvg_load_u32(order->data + at) < dvg_load_u32(order->data + at - 4);
+    return back ? DIVERGE_EPROTO : 0;
 }
 
 static int check_sparse(const struct dvg_bytes *entries, size_t entry, uint32_t count)
@@ -253,8 +251,14 @@ static void append_types(struct columns *columns, const struct columns_part *par
 {
     const struct dvg_bytes *bytes = &part->wire->columns[DVG_COLUMN_TYPE];
     uint32_t *to = (uint32_t *)make_present(columns, COLUMN_TYPE, columns->count);
+    if (bytes->size <= 4) {
+        uint32_t row = part->types[wire_u32(bytes, 0)];
+        for (uint32_t i = 0; i < part->wire->count; i++)
+            to[i] = row;
+        return;
+    }
     for (uint32_t i = 0; i < part->wire->count; i++)
-        to[i] = part->types[wire_u32(bytes, i)];
+        to[i] = part->types[dvg_load_u32(bytes->data + (size_t)i * 4)];
 }
 
 static void append_sources(struct columns *columns, const struct columns_part *part)

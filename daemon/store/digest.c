@@ -106,27 +106,37 @@ static void mark_unread(uint8_t *record)
     memset(record + 16, 0, 8);
 }
 
-static void fill_block(uint8_t *block, const struct digest_records *records, uint32_t from,
-                       uint32_t count)
+/* Counts types that are not known: all identities but that of type 0 have a bit set. */
+static uint32_t fill_block(uint8_t *block, const struct digest_records *records, uint32_t from,
+                           uint32_t count)
 {
+    static const uint32_t no_types[BLOCK];
+    static const uint64_t zeros[BLOCK];
+    const uint32_t *type = records->type ? records->type + from : no_types;
+    const uint64_t *value = records->value ? records->value + from : zeros;
+    const uint64_t *argument = records->argument ? records->argument + from : zeros;
+    uint32_t unknown = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint8_t *record = block + (size_t)i * RECORD_BYTES;
-        memcpy(record, records->identities[records->type ? records->type[from + i] : 0].bytes, 16);
-        dvg_store_u64(record + 16, records->value ? records->value[from + i] : 0);
-        dvg_store_u64(record + 24, records->argument ? records->argument[from + i] : 0);
+        const uint8_t *identity = records->identities[type[i]].bytes;
+        memcpy(record, identity, 16);
+        dvg_store_u64(record + 16, value[i]);
+        dvg_store_u64(record + 24, argument[i]);
+        unknown += (type[i] != 0) & ((dvg_load_u64(identity) | dvg_load_u64(identity + 8)) == 0);
     }
     if (records->excluded)
         for (uint32_t i = 0; i < count; i++)
             if (records->excluded[from + i])
                 memset(block + (size_t)i * RECORD_BYTES + 16, 0, 8);
-    if (records->state)
+    if (records->any_unread)
         for (uint32_t i = 0; i < count; i++)
             if (records->state[from + i] & DVG_STATE_UNREAD)
                 mark_unread(block + (size_t)i * RECORD_BYTES);
+    return unknown;
 }
 
-struct trace_digest digest_segment(const struct trace_digest *layout,
-                                   const struct digest_records *records)
+bool digest_segment(const struct trace_digest *layout, const struct digest_records *records,
+                    struct trace_digest *ret)
 {
     XXH3_state_t state;
     XXH3_128bits_reset(&state);
@@ -136,16 +146,18 @@ struct trace_digest digest_segment(const struct trace_digest *layout,
     uint8_t block[BLOCK * RECORD_BYTES];
     for (uint32_t from = 0; from < records->count; from += BLOCK) {
         uint32_t count = records->count - from < BLOCK ? records->count - from : BLOCK;
-        fill_block(block, records, from, count);
+        if (fill_block(block, records, from, count))
+            return false;
         update(&state, block, (size_t)count * RECORD_BYTES);
     }
-    return canonical(XXH3_128bits_digest(&state));
+    *ret = canonical(XXH3_128bits_digest(&state));
+    return true;
 }
 
 static bool outside_digest(const struct digest_records *records, uint32_t i)
 {
     return (records->excluded && records->excluded[i]) ||
-           (records->state && (records->state[i] & DVG_STATE_UNREAD));
+           (records->any_unread && (records->state[i] & DVG_STATE_UNREAD));
 }
 
 struct trace_digest digest_address(const struct trace_digest *digest, uint32_t columns,
@@ -159,7 +171,7 @@ struct trace_digest digest_address(const struct trace_digest *digest, uint32_t c
     update(&state, number, 4);
     if (records->state)
         update(&state, records->state, records->count);
-    if (!records->excluded && !records->state)
+    if (!records->excluded && !records->any_unread)
         return canonical(XXH3_128bits_digest(&state));
     for (uint32_t i = 0; i < records->count; i++) {
         if (!outside_digest(records, i))

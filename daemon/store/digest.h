@@ -6,6 +6,7 @@
 #ifndef DAEMON_STORE_DIGEST_H
 #define DAEMON_STORE_DIGEST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,15 +36,17 @@ struct trace_digest digest_chain_next(const struct trace_digest *chain,
 /* What a segment's records count as; arrays have `count` entries, a NULL one is all zeros. */
 struct digest_records {
     uint32_t count;
-    const uint32_t *type;                   /* indexes identities */
-    const struct trace_digest *identities;
+    const uint32_t *type;                  /* rows: indices of identities */
+    const struct trace_digest *identities; /* of types, by row; row 0 and unknown ones are zero */
     const uint64_t *value;
     const uint64_t *argument;
-    const uint8_t *state;                   /* DVG_STATE_* */
-    const uint8_t *excluded;                /* not 0: the value does not count (uninitialised, volatile) */
+    const uint8_t *state; /* DVG_STATE_* */
+    bool any_unread;      /* some state has DVG_STATE_UNREAD */
+    const uint8_t *excluded; /* not 0: the value does not count (uninitialised, volatile) */
 };
-struct trace_digest digest_segment(const struct trace_digest *layout,
-                                   const struct digest_records *records);
+/* False: the identity of some type is not known; load them and call again. */
+bool digest_segment(const struct trace_digest *layout, const struct digest_records *records,
+                    struct trace_digest *ret);
 
 /*
  * Where a chunk lies: its digest, the columns present, the state of each record (which says what

@@ -499,21 +499,27 @@ static int one_slice(struct store *store)
     return 0;
 }
 
-/* A slice that changes rows is a transaction, and caches must not name what it removed. */
+/*
+ * A slice that changes rows is a transaction, and caches must not name what it removed. Foreign keys are not
+ * checked meanwhile: the marks are that check, and SQLite's would read all segments for each row.
+ */
+static int writing_slice(struct store *store)
+{
+    int rc = database_execute(&store->db, "PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE");
+    int more = rc ? store_failed(store, rc) : one_slice(store);
+    content_forget(&store->content);
+    if (more >= 0 && (rc = database_execute(&store->db, "COMMIT")))
+        more = store_failed(store, rc);
+    if (more < 0)
+        sqlite3_exec(store->db.handle, "ROLLBACK", NULL, NULL, NULL);
+    sqlite3_exec(store->db.handle, "PRAGMA foreign_keys = ON", NULL, NULL, NULL);
+    return more;
+}
+
 static int slice(struct store *store)
 {
     bool writes = store->gc->phase >= SWEEP_CHUNKS && store->gc->phase <= THIN;
-    int rc = writes ? run_on(store, STATEMENT_BEGIN, 0) : 0;
-    if (rc)
-        return rc;
-    int more = one_slice(store);
-    if (!writes)
-        return more;
-    content_forget(&store->content);
-    rc = more < 0 ? more : run_on(store, STATEMENT_COMMIT, 0);
-    if (rc)
-        sqlite3_exec(store->db.handle, "ROLLBACK", NULL, NULL, NULL);
-    return rc ? rc : more;
+    return writes ? writing_slice(store) : one_slice(store);
 }
 
 static int64_t now_ms(void)

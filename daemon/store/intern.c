@@ -108,14 +108,10 @@ void content_trim(struct content *content)
         forget_infos(content);
 }
 
-/* Lane names stay: open lanes borrow them, and strings of open segments are not removed. */
+/* Definitions are never removed, so what refers to them stays. */
 void content_forget(struct content *content)
 {
-    forget_strings(content);
     forget_infos(content);
-    map_clear(&content->sites);
-    map_clear(&content->types);
-    map_clear(&content->arguments);
     map_clear(&content->columns);
     map_clear(&content->layouts);
     map_clear(&content->chunks);
@@ -231,8 +227,8 @@ int store_string(struct store *store, struct dvg_bytes text, uint32_t *ret)
     return 0;
 }
 
-/* Text of a row that is in the file. Valid until the statement is used again. */
-static int load_string(struct store *store, uint32_t row, struct dvg_bytes *ret)
+/* Text of a row that is in the file; free(*ret). */
+static int load_string(struct store *store, uint32_t row, char **ret)
 {
     sqlite3_stmt *statement = database_statement(&store->db, STATEMENT_STRING_GET);
     if (!statement)
@@ -243,9 +239,10 @@ static int load_string(struct store *store, uint32_t row, struct dvg_bytes *ret)
         return store_failed(store, rc);
     if (rc == 0)
         return store_fail(store, DIVERGE_EINVAL, "string %u is not in the store", row);
-    ret->data = sqlite3_column_text(statement, 0);
-    ret->size = (size_t)sqlite3_column_bytes(statement, 0);
-    return 0;
+    const char *text = (const char *)sqlite3_column_text(statement, 0);
+    *ret = strndup(text ? text : "", (size_t)sqlite3_column_bytes(statement, 0));
+    sqlite3_reset(statement);
+    return *ret ? 0 : store_fail(store, DIVERGE_ENOMEM, "out of memory");
 }
 
 /* Digest of a string's text, by row. */
@@ -261,25 +258,24 @@ static int string_digest(struct store *store, uint32_t row, struct trace_digest 
         *ret = store->content.digests[index];
         return 0;
     }
-    struct dvg_bytes text;
+    char *text;
     int rc = load_string(store, row, &text);
     if (rc)
         return rc;
-    *ret = digest_bytes(text.data, text.size);
+    *ret = digest_bytes(text, strlen(text));
+    free(text);
     return remember_string(store, ret, row);
 }
 
-/* A pending string's text. */
-static bool pending_string(const struct store *store, uint32_t row, struct dvg_bytes *ret)
+/* A pending string's text, to free; NULL: it is not pending. */
+static char *pending_string(const struct store *store, uint32_t row)
 {
     for (size_t i = 0; i < store->pending.count; i++) {
         const struct pending_op *op = &store->pending.ops[i];
-        if (op->kind == PENDING_STRING && op->id == row) {
-            *ret = (struct dvg_bytes){.data = op->text.data, .size = op->text.size};
-            return true;
-        }
+        if (op->kind == PENDING_STRING && op->id == row)
+            return strndup(op->text.data, op->text.size);
     }
-    return false;
+    return NULL;
 }
 
 int content_lane_name(struct store *store, uint32_t lane, const char **ret)
@@ -295,14 +291,13 @@ int content_lane_name(struct store *store, uint32_t lane, const char **ret)
         *ret = content->names[index];
         return 0;
     }
-    struct dvg_bytes text;
-    int rc = pending_string(store, lane, &text) ? 0 : load_string(store, lane, &text);
+    char *name = pending_string(store, lane);
+    int rc = name ? 0 : load_string(store, lane, &name);
     if (rc)
         return rc;
-    rc = grow((void **)&content->names, &content->names_capacity, content->n_names + 1,
-              sizeof content->names[0]);
-    char *name = rc ? NULL : strndup((const char *)text.data, text.size);
-    if (!name || map_put(&content->lane_names, &key, content->n_names)) {
+    if (grow((void **)&content->names, &content->names_capacity, content->n_names + 1,
+             sizeof content->names[0]) ||
+        map_put(&content->lane_names, &key, content->n_names)) {
         free(name);
         return store_fail(store, DIVERGE_ENOMEM, "out of memory");
     }

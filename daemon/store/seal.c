@@ -128,10 +128,10 @@ static int merge_lanes(struct store *store, const struct open_segment *open, uns
 
 static bool any_unread(const uint8_t *state, uint32_t count)
 {
+    uint8_t any = 0;
     for (uint32_t i = 0; state && i < count; i++)
-        if (state[i] & DVG_STATE_UNREAD)
-            return true;
-    return false;
+        any |= state[i];
+    return any & DVG_STATE_UNREAD;
 }
 
 /* Which columns lie in the chunk's own blob; types, arguments and states are shared ones. */
@@ -229,6 +229,31 @@ static int chunk_row(struct store *store, const struct columns *columns,
     return 0;
 }
 
+/* Identities are found by the row of the type: those of connections since the start are there. */
+static int segment_digest(struct store *store, const struct layout_info *layout,
+                          struct digest_records *records, struct trace_digest *ret)
+{
+    const struct content *content = &store->content;
+    static const uint32_t none;
+    int rc = 0;
+    if (!content->identities_capacity)
+        rc = content_load_types(store, &none, 1);
+    if (rc)
+        return rc;
+    uint32_t greatest = 0;
+    for (uint32_t i = 0; records->type && i < records->count; i++)
+        greatest = records->type[i] > greatest ? records->type[i] : greatest;
+    records->identities = content->identities;
+    if (greatest < content->identities_capacity &&
+        digest_segment(&layout->digest, records, ret))
+        return 0;
+    rc = content_load_types(store, records->type, records->count);
+    records->identities = content->identities;
+    if (!rc && !digest_segment(&layout->digest, records, ret))
+        rc = store_fail(store, DIVERGE_EINVAL, "a type is not in the store");
+    return rc;
+}
+
 static int seal_records(struct store *store, const struct columns *columns,
                         struct pending_segment *row)
 {
@@ -237,24 +262,21 @@ static int seal_records(struct store *store, const struct columns *columns,
     int rc = content_layout(store, sites, sites ? columns->count : 0, &layout);
     if (rc)
         return rc;
-    const uint32_t *types = columns_get(columns, COLUMN_TYPE);
-    static const uint32_t none;
-    rc = types ? content_load_types(store, types, columns->count)
-               : content_load_types(store, &none, 1);
-    if (rc)
-        return rc;
+    const uint8_t *state = columns_get(columns, COLUMN_STATE);
     struct digest_records records = {
         .count = columns->count,
-        .type = types,
-        .identities = store->content.identities,
+        .type = columns_get(columns, COLUMN_TYPE),
         .value = columns_get(columns, COLUMN_VALUE),
         .argument = columns_get(columns, COLUMN_ARGUMENT),
-        .state = columns_get(columns, COLUMN_STATE),
+        .state = state,
+        .any_unread = any_unread(state, columns->count),
         .excluded = layout->excluded,
     };
+    rc = segment_digest(store, layout, &records, &row->digest);
+    if (rc)
+        return rc;
     row->layout = layout->id;
-    row->digest = digest_segment(&layout->digest, &records);
-    if (any_unread(records.state, records.count))
+    if (records.any_unread)
         row->flags |= SEGMENT_UNREAD;
     static const enum column annotations[3] = {COLUMN_ORDER, COLUMN_PRODUCER, COLUMN_SOURCE};
     for (int i = 0; i < 3 && !rc; i++)
