@@ -298,12 +298,11 @@ static void print_finding(const struct page *page, const char *title,
 
 /* ---- the head ------------------------------------------------------------------------------- */
 
-/* "12 boundaries, 12 steps, 1 204 331 records on each side, none dropped" */
-static const char *amount(const struct engine_answer *answer)
+/* "12 steps, 1 204 331 records on each side, none dropped" */
+static const char *amount(const struct engine_answer *answer, uint64_t steps)
 {
-    const char *text = text_things(answer->compared.boundaries, "boundary");
+    const char *text = text_things(steps, "step");
 
-    text = join(text, text_things(answer->compared.steps, "step"));
     if (answer->compared.ranks > 1)
         text = join(text, text_things(answer->compared.ranks, "rank"));
     text = join(text, mem_printf("%s on each side", text_things(answer->compared.records,
@@ -333,12 +332,16 @@ static void print_offset(const struct page *page)
 static void print_agreement(const struct page *page)
 {
     const struct engine_answer *answer = page->answer;
+    uint64_t steps = answer->compared.steps; /* with the one that differs */
 
+    if (answer->has_agree && steps > answer->agree_boundary)
+        steps = answer->agree_boundary;
     if (answer->has_agree)
         sentence(page, mem_printf("Agree through boundary %llu (%s).",
-                                  (unsigned long long)answer->agree_boundary, amount(answer)));
+                                  (unsigned long long)answer->agree_boundary,
+                                  amount(answer, steps)));
     else
-        sentence(page, mem_printf("No boundary agrees (%s compared).", amount(answer)));
+        sentence(page, "They differ from the start: no boundary agrees.");
     if (!answer->has_bracket)
         return;
     sentence(page,
@@ -380,11 +383,10 @@ static void print_verdict(const struct page *page)
                              ? mem_printf(", %s", text_escape(verdict->detail))
                              : "";
 
-    text_wrap(page->file,
-              mem_printf("%sVerdict: %s%s%s", text_style(TEXT_BOLD), verdict->class_name, detail,
-                         text_style(TEXT_PLAIN)),
-              2,
-              mem_printf(" (%s). %s", engine_confidence_name(verdict->confidence),
+    text_wrap(page->file, "", 2,
+              mem_printf("%sVerdict: %s%s%s (%s). %s", text_style(TEXT_BOLD), verdict->class_name,
+                         detail, text_style(TEXT_PLAIN),
+                         engine_confidence_name(verdict->confidence),
                          verdict->text ? text_escape(verdict->text) : ""),
               page->width);
     if (verdict->n_evidence)
@@ -443,9 +445,8 @@ static const char *environment(const struct page *page)
                               page->runs->b_said);
     }
     if (context)
-        text = mem_printf("%s%s %s in context only", text, different ? "; " : ", ",
-                          mem_printf("%s %s", text_count(context),
-                                     context == 1 ? "differs" : "differ"));
+        text = mem_printf("%s%s%s %s in context only", text, different ? "; " : ", ",
+                          text_count(context), context == 1 ? "differs" : "differ");
     return text;
 }
 
@@ -593,7 +594,9 @@ static void print_equal(const struct page *page)
 {
     text_wrap(page->file,
               mem_printf("%sSame%s: ", text_style(TEXT_GOOD), text_style(TEXT_PLAIN)), 2,
-              mem_printf("%s.", amount(page->answer)), page->width);
+              mem_printf("%s, %s.", text_things(page->answer->compared.boundaries, "boundary"),
+                         amount(page->answer, page->answer->compared.steps)),
+              page->width);
 }
 
 static void print_unverified(const struct page *page)
@@ -602,7 +605,7 @@ static void print_unverified(const struct page *page)
               mem_printf("%sCannot tell%s", text_style(TEXT_BAD), text_style(TEXT_PLAIN)), 2,
               mem_printf(" whether they are the same: what was compared agrees (%s), but not all "
                          "of it was there.",
-                         amount(page->answer)),
+                         amount(page->answer, page->answer->compared.steps)),
               page->width);
     print_reasons(page, "Because:");
     if (page->answer->verdict.n_next)

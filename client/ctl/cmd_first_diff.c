@@ -185,7 +185,7 @@ static const char *const description[] = {
 };
 
 static const struct cmd_example examples[] = {
-    {"divergectl first-diff base tuned", "where do the runs base and tuned part?"},
+    {"divergectl first-diff base tuned", "where the runs base and tuned part"},
     {"divergectl first-diff @prev @last --json", "the two newest runs, as JSON"},
     {"divergectl first-diff base ./theirs.dvg", "a run of ours against a recording"},
     {NULL, NULL},

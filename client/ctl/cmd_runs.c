@@ -58,9 +58,18 @@ static const char *span_of(const struct reader_run *run)
     return text_duration((uint64_t)(run->ended_unix_us - run->started_unix_us) / 1000);
 }
 
+static bool any_pinned(const struct reader_run *runs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (runs[i].pinned)
+            return true;
+    return false;
+}
+
 static void print_table(const struct reader_run *runs, size_t count)
 {
     struct table table;
+    bool pins = any_pinned(runs, count);
 
     table_begin(&table);
     table_column(&table, "NAME", TABLE_LEFT);
@@ -72,7 +81,8 @@ static void print_table(const struct reader_run *runs, size_t count)
     table_column(&table, "STEPS", TABLE_RIGHT);
     table_column(&table, "RECORDS", TABLE_RIGHT);
     table_column(&table, "DROPPED", TABLE_RIGHT);
-    table_column(&table, "KEPT", TABLE_LEFT);
+    if (pins)
+        table_column(&table, "KEPT", TABLE_LEFT);
     for (size_t i = 0; i < count; i++) {
         const struct reader_run *run = &runs[i];
 
@@ -88,7 +98,8 @@ static void print_table(const struct reader_run *runs, size_t count)
         table_cell(&table, run->last_boundary == UINT64_MAX ? "-" : text_count(run->last_boundary));
         table_cell(&table, text_count(run->records));
         table_cell(&table, text_count(run->dropped));
-        table_cell(&table, run->pinned ? "pinned" : "");
+        if (pins)
+            table_cell(&table, run->pinned ? "pinned" : "");
     }
     table_print(&table);
 }

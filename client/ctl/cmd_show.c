@@ -267,7 +267,8 @@ static void print_records_json(const struct source_run *run, uint64_t segment,
     struct emit emit;
 
     emit_begin(&emit, "show");
-    answer_emit_run(&emit, "run", run->trace);
+    emit_string(&emit, "run", text_id(run->info.run_id));
+    emit_string(&emit, "name", run->info.name);
     emit_string(&emit, "segment", text_segment(segment));
     emit_u64(&emit, "index", segment);
     emit_u64(&emit, "total", list->count);

@@ -15,6 +15,7 @@
 #include "client/ctl/intern.h"
 #include "client/ctl/mem.h"
 #include "client/ctl/progress.h"
+#include "client/ctl/text.h"
 #include "client/wire/frame.h"
 #include "client/wire/message.h"
 #include "daemon/proto/json.h"
@@ -513,33 +514,69 @@ static void put_hello(struct encoder *encoder, const struct trace_stream *stream
     put_frame(encoder, dvg_hello_encode(&encoder->frame, &hello));
 }
 
-static void put_metadata_group(struct encoder *encoder, uint32_t first, uint32_t end)
+/* The rank that a key KEY@RANK belongs to: the reader names so what other ranks have otherwise. 0 for other keys; *ret_size
+ * is the size of KEY. */
+static uint32_t rank_of_key(const struct trace_run *run, uint32_t at, size_t *ret_size)
+{
+    const char *key = run->metadata[at].key;
+    const char *sign = strrchr(key, '@');
+    uint64_t rank = 0;
+
+    *ret_size = strlen(key);
+    if (!sign || text_parse_u64(sign + 1, &rank) || rank > UINT32_MAX)
+        return 0;
+    for (uint32_t i = 0; i < run->n_metadata; i++) {
+        const char *other = run->metadata[i].key;
+
+        if (strlen(other) == (size_t)(sign - key) && !memcmp(other, key, (size_t)(sign - key))) {
+            *ret_size = (size_t)(sign - key);
+            return (uint32_t)rank;
+        }
+    }
+    return 0;
+}
+
+static void put_object(struct encoder *encoder, const cJSON *object)
 {
     struct dvg_buffer text;
-    cJSON *object = cJSON_CreateObject();
-    int status = object ? 0 : DIVERGE_ENOMEM;
 
-    for (uint32_t i = first; i < end && !status; i++)
-        status = json_add_string(object, encoder->run->metadata[i].key,
-                                 encoder->run->metadata[i].value);
     dvg_buffer_init(&text, DVG_CONTROL_MAX);
-    if (!status)
-        status = json_print(object, &text);
+    int status = json_print(object, &text);
     const struct dvg_metadata message = {.json = {.data = text.data, .size = text.size}};
 
     put_frame(encoder, status ? status
                               : dvg_metadata_encode(&encoder->frame, encoder->seq++, &message));
     dvg_buffer_fini(&text);
-    cJSON_Delete(object);
 }
 
-static void put_metadata(struct encoder *encoder)
+/* What the run has of this stream's rank; of the first stream also what has no rank. */
+static void put_metadata(struct encoder *encoder, uint32_t rank, bool first)
 {
-    uint32_t count = encoder->run->n_metadata;
+    const struct trace_run *run = encoder->run;
+    cJSON *object = cJSON_CreateObject();
+    int status = object ? 0 : DIVERGE_ENOMEM;
+    int entries = 0;
 
-    for (uint32_t first = 0; first < count; first += METADATA_ENTRIES)
-        put_metadata_group(encoder, first,
-                           first + METADATA_ENTRIES < count ? first + METADATA_ENTRIES : count);
+    for (uint32_t i = 0; i < run->n_metadata && !status; i++) {
+        size_t size = 0;
+        uint32_t of = rank_of_key(run, i, &size);
+
+        if (run->metadata[i].key[size] == '@' ? of != rank : !first)
+            continue;
+        status = json_add_string(object, mem_copy(run->metadata[i].key, size),
+                                 run->metadata[i].value);
+        if (++entries % METADATA_ENTRIES != 0 || status)
+            continue;
+        put_object(encoder, object);
+        cJSON_Delete(object);
+        object = cJSON_CreateObject();
+        status = object ? 0 : DIVERGE_ENOMEM;
+    }
+    if (!status && entries % METADATA_ENTRIES)
+        put_object(encoder, object);
+    if (status && !encoder->status)
+        encoder->status = status;
+    cJSON_Delete(object);
 }
 
 static void begin_stream(struct encoder *encoder)
@@ -560,8 +597,7 @@ static void put_stream(struct encoder *encoder, const struct trace_stream *strea
 
     begin_stream(encoder);
     put_hello(encoder, stream);
-    if (first)
-        put_metadata(encoder);
+    put_metadata(encoder, stream->rank, first);
     while (!encoder->status && next_segment(encoder, stream, segment, heads, &segment)) {
         put_segment(encoder, stream, segment, heads);
         segment++;

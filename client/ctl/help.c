@@ -9,6 +9,9 @@
 #include "client/ctl/mem.h"
 #include "client/ctl/text.h"
 
+/* The foot of the page: the release's date, so that equal sources give equal pages. */
+#define RELEASED "2026-11-30"
+
 static const char *const group_titles[CMD_GROUP_COUNT] = {
     [CMD_GROUP_RECORD] = "Record a run",
     [CMD_GROUP_COMPARE] = "Find where two runs part",
@@ -229,14 +232,14 @@ static void man_command(const struct cmd *cmd)
         puts(".PP\n.EX");
         man_text(mem_printf("    %s", e->line));
         puts("\n.EE");
-        man_text(mem_printf("%s.", e->what));
-        putchar('\n');
+        man_text(e->what);
+        puts(".");
     }
 }
 
 void help_man_page(void)
 {
-    printf(".TH DIVERGECTL 1 \"\" \"diverged %s\"\n", diverge_version());
+    printf(".TH DIVERGECTL 1 \"%s\" \"diverged %s\"\n", RELEASED, diverge_version());
     puts(".SH NAME\ndivergectl \\- tell where, and why, two training runs part\n"
          ".SH SYNOPSIS\n.B divergectl\n.RI [ OPTION ...]\n.I COMMAND\n.RI [ ARGUMENT ...]\n"
          ".SH DESCRIPTION");

@@ -319,7 +319,7 @@ static int open_recording(const char *path, struct source_run *ret)
     if (status)
         return ctl_fail_error(status, text_escape(path), NULL);
     status = load(*reader, ret);
-    ret->as = text_escape(path);
+    ret->as = mem_printf("%s (run %s)", text_escape(path), text_escape(ret->info.name));
     return status;
 }
 

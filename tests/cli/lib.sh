@@ -46,7 +46,7 @@ finish() {
 trap finish EXIT
 
 fail() {
-    printf 'line %s: %s\n' "${BASH_LINENO[1]}" "$*" >&2
+    printf '%s (lines %s)\n' "$*" "${BASH_LINENO[*]}" >&2
     exit 1
 }
 

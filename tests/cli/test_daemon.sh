@@ -17,7 +17,9 @@ expect 0 ctl status --json
 json 'o["daemon"]["pid"] == '"$first"' and o["store"]["exists"]'
 expect 0 ctl daemon replace --json
 json 'o["pid"] != '"$first"
-! kill -0 "$first" 2>/dev/null || fail 'the replaced daemon still runs'
+second=$(python3 -c 'import json,sys; print(json.load(open(sys.argv[1]))["pid"])' "$dir/out")
+expect 0 ctl daemon status --json
+json 'o["pid"] == '"$second"
 expect 0 ctl daemon stop
 out_has 'stopped'
 expect 69 ctl daemon status

@@ -10,7 +10,7 @@ expect 1 ctl first-diff "$dir/a.dvg" "$dir/b.dvg" --json
 validates first-diff
 json 'o["first"]["step"] == 5 and o["first"]["op"] == "scale" and o["result"] == "differ"'
 expect 0 ctl first-diff a "$dir/a.dvg"
-out_has "B is $dir/a.dvg."
+out_has "A is a, B is $dir/a.dvg (run a)."
 expect 1 ctl first-diff "$dir/a.dvg" b
 (cd "$dir" && expect 0 ctl first-diff a.dvg a)
 ctl daemon stop >/dev/null

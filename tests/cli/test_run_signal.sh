@@ -4,7 +4,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 for signal in TERM INT; do
     mkfifo "$dir/ready"
-    env -i "${environment[@]}" "$DVG_DIVERGECTL" run --name "sig-$signal" -- "$producer" --wait \
+    # A shell's background jobs ignore SIGINT.
+    env -i --default-signal=INT "${environment[@]}" "$DVG_DIVERGECTL" run --name "sig-$signal" -- "$producer" --wait \
         >"$dir/ready" 2>"$dir/err" &
     job=$!
     read -r line <"$dir/ready"

@@ -116,8 +116,8 @@ static void a_difference_is_told_in_full(void **state)
     (void)state;
     const char *text = text_of(0);
 
-    assert_line(text, "Agree through boundary 137 (138 boundaries, 137 steps, 1 204 331 records on "
-                      "each side, none dropped).");
+    assert_line(text, "Agree through boundary 137 (137 steps, 1 204 331 records on each side, none "
+                      "dropped).");
     assert_line(text, "First difference: step 137, backward, record 412");
     assert_line(text, "  op       aten::index_put_   encoder.layer.3.attention   model.py:211");
     assert_line(text, "  output 0 float32[768,768]   A 09c4ab37f20155e1   B 17130f92cc4e8a0a   "

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+# Two ranks are one run; each has its own first difference, and travels with the run.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# two NAME "OPTIONS OF RANK 0" "OPTIONS OF RANK 1"
+two() {
+    ctl run --quiet --name "$1" -- sh -c '
+        WORLD_SIZE=2 RANK=1 "$0" $2 & WORLD_SIZE=2 RANK=0 "$0" $1 && wait $!' "$producer" "$2" "$3"
+}
+two a '' '--threads 2'
+two b '--op-fault 5' '--op-fault 3 --threads 2'
+expect 0 ctl runs --json
+json '[(r["world"], r["ranks"], r["status"]) for r in o["runs"]] == [(2, 2, "complete")] * 2'
+expect 1 ctl first-diff a b
+out_has 'By rank'
+out_has 'rank 0'
+out_has 'rank 1'
+expect 1 ctl first-diff a b --json
+validates first-diff
+json 'sorted((c["rank"], c["step"]) for c in o["candidates"]) == [(0, 5), (1, 3)]'
+expect 1 ctl first-diff a b --rank 0 --json
+json 'o["first"]["rank"] == 0 and o["first"]["step"] == 5 and o["compared"]["ranks"] == 1'
+expect 0 ctl show a@3.1 --json
+json '{r["rank"] for r in o["records"]} == {1}'
+expect 0 ctl show a@3
+out_has 'RANK'
+
+expect 0 ctl export a -o "$dir/a.dvg" --json
+json 'o["streams"] == 2'
+expect 0 ctl first-diff a "$dir/a.dvg" --json
+json 'o["result"] == "same" and o["compared"]["ranks"] == 2'
+expect 0 ctl env-diff a "$dir/a.dvg"
+
+# A rank that is not there: what is there agrees, and that is not enough.
+ctl run --quiet --name c -- env WORLD_SIZE=2 RANK=0 "$producer"
+expect 2 ctl first-diff a c --json
+validates first-diff
+json 'o["reasons"]'
