@@ -17,8 +17,8 @@
 #include "client/lib/fingerprint/view.h"
 
 enum {
-    PANEL_BYTES = 256 * 1024, /* scratch for transposed views: half of the smallest usual L2 */
-    NARROW_BYTES = 1024,      /* shorter extents are gathered, a block at a time */
+    PANEL_BYTES = 1024 * 1024, /* scratch for transposed views; a quarter of it for short rows */
+    NARROW_BYTES = 1024,       /* shorter extents are gathered, a block at a time */
 };
 
 struct pass {

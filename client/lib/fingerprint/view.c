@@ -4,7 +4,9 @@
 #include <string.h>
 
 enum {
-    LINE_BYTES = 64, /* what one memory access brings; a panel's rows share it */
+    LINE_BYTES = 64,   /* what one memory access brings; a panel's rows share it */
+    TILE_COLUMNS = 16, /* of a panel, taken at once */
+    TILES_AHEAD = 2,   /* prefetched */
 };
 
 /* Counts the elements; -1 when sizes are negative or there are too many. */
@@ -125,13 +127,13 @@ void dvg_walk_skip(struct dvg_walk *walk, uint64_t count)
     advance(walk, 0, count);
 }
 
-/* Copies single elements from a row of `count` that are `stride` bytes apart. */
-static void copy_strided(uint8_t *target, size_t step, const uint8_t *source, int64_t stride,
-                         uint64_t count, size_t item)
+/* Copies `count` elements that are `stride` bytes apart. */
+static void copy_strided(uint8_t *target, const uint8_t *source, int64_t stride, uint64_t count,
+                         size_t item)
 {
 #define LOOP(BYTES)                                                                                \
     for (uint64_t i = 0; i < count; i++)                                                           \
-        memcpy(target + i * step, source + (int64_t)i * stride, BYTES);                            \
+        memcpy(target + i * (BYTES), source + (int64_t)i * stride, BYTES);                         \
     break
 
     switch (item) {
@@ -158,7 +160,7 @@ void dvg_walk_copy(struct dvg_walk *walk, uint8_t *target, uint64_t count)
         if (walk->n_dims == 0 || is_dense(walk))
             memcpy(target, walk->cursor, now * walk->item);
         else
-            copy_strided(target, walk->item, walk->cursor, walk->dims[0].stride, now, walk->item);
+            copy_strided(target, walk->cursor, walk->dims[0].stride, now, walk->item);
         target += now * walk->item;
         count -= now;
         dvg_walk_skip(walk, now);
@@ -177,6 +179,17 @@ static int panel_dim(const struct dvg_walk *walk)
     return 0;
 }
 
+/* Rows of `row_bytes` in a panel: lines' worth of them, many when they are short. */
+static uint64_t panel_rows(uint64_t row_bytes, uint64_t per_line, size_t bytes)
+{
+    uint64_t usual = bytes / 4 / row_bytes;
+    uint64_t most = bytes / row_bytes;
+
+    if (usual >= per_line)
+        return usual - usual % per_line;
+    return most < per_line ? most : per_line;
+}
+
 uint64_t dvg_walk_panel(const struct dvg_walk *walk, size_t bytes)
 {
     int d = panel_dim(walk);
@@ -190,32 +203,166 @@ uint64_t dvg_walk_panel(const struct dvg_walk *walk, size_t bytes)
         inner *= walk->dims[i].size;
     }
 
-    uint64_t rows = walk->dims[d].size - walk->dims[d].at;
-    uint64_t most = bytes / inner;
-    uint64_t lines = most - most % (LINE_BYTES / walk->item);
+    uint64_t left = walk->dims[d].size - walk->dims[d].at;
+    uint64_t rows = panel_rows(inner, LINE_BYTES / walk->item, bytes);
 
-    if (rows > most)
-        rows = lines ? lines : most;
+    rows = left < rows ? left : rows;
     return rows > 1 ? rows * (inner / walk->item) : 0;
 }
 
-/* Copies `rows` neighbours of dimension d for every index of the dimensions inside it. */
+/* The columns of a panel: every index of the dimensions inside dimension d, in logical order. */
+struct columns {
+    const struct dvg_walk *walk;
+    int d;
+    const uint8_t *source;
+    uint64_t at[DIVERGE_MAX_NDIM];
+};
+
+static const uint8_t *next_column(struct columns *columns)
+{
+    const uint8_t *column = columns->source;
+
+    for (int k = 0; k < columns->d; k++) {
+        const struct dvg_dim *dim = &columns->walk->dims[k];
+
+        columns->source += dim->stride;
+        if (++columns->at[k] < dim->size)
+            break;
+        columns->source -= (int64_t)dim->size * dim->stride;
+        columns->at[k] = 0;
+    }
+    return column;
+}
+
+/* Row r of the tile is the r-th element of each of its columns. */
+struct tile {
+    uint8_t column[TILE_COLUMNS][LINE_BYTES] __attribute__((aligned(LINE_BYTES)));
+};
+
+/* Elements [row, rows) x [column, columns) of the tile, one by one. */
+static void write_edge(const struct tile *tile, unsigned row, unsigned rows, unsigned column,
+                       unsigned columns, uint8_t *target, size_t step, size_t item)
+{
+    for (unsigned r = row; r < rows; r++) {
+        for (unsigned c = column; c < columns; c++)
+            memcpy(target + r * step + c * item, &tile->column[c][r * item], item);
+    }
+}
+
+/*
+ * Squares of N x N elements, each side one vector of 16 bytes. Interleaving the lower half of the
+ * vectors with the upper one, log2 N times, transposes them.
+ */
+#define SQUARES(NAME, TYPE, N, ROUNDS, LOW, HIGH)                                                  \
+    typedef TYPE NAME##_vector __attribute__((vector_size(16)));                                   \
+    static void NAME(const struct tile *tile, unsigned rows, unsigned columns, uint8_t *target,    \
+                     size_t step)                                                                  \
+    {                                                                                              \
+        NAME##_vector a[N];                                                                        \
+        NAME##_vector b[N];                                                                        \
+                                                                                                   \
+        for (unsigned r = 0; r < rows; r += (N)) {                                                 \
+            for (unsigned c = 0; c < columns; c += (N)) {                                          \
+                _Pragma("GCC unroll 16") for (unsigned i = 0; i < (N); i++)                        \
+                    memcpy(&a[i], &tile->column[c + i][r * sizeof(TYPE)], 16);                     \
+                _Pragma("GCC unroll 4") for (unsigned round = 0; round < (ROUNDS); round++)        \
+                {                                                                                  \
+                    _Pragma("GCC unroll 8") for (unsigned i = 0; i < (N) / 2; i++)                 \
+                    {                                                                              \
+                        b[2 * i] = __builtin_shufflevector(a[i], a[i + (N) / 2], LOW);             \
+                        b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + (N) / 2], HIGH);        \
+                    }                                                                              \
+                    _Pragma("GCC unroll 16") for (unsigned i = 0; i < (N); i++)                    \
+                        a[i] = b[i];                                                               \
+                }                                                                                  \
+                _Pragma("GCC unroll 16") for (unsigned i = 0; i < (N); i++)                        \
+                    memcpy(target + (r + i) * step + c * sizeof(TYPE), &a[i], 16);                 \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+#define LOW16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#define LOW8 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH8 4, 12, 5, 13, 6, 14, 7, 15
+#define LOW4 0, 4, 1, 5
+#define HIGH4 2, 6, 3, 7
+#define LOW2 0, 2
+#define HIGH2 1, 3
+
+SQUARES(squares_1, uint8_t, 16, 4, LOW16, HIGH16)
+SQUARES(squares_2, uint16_t, 8, 3, LOW8, HIGH8)
+SQUARES(squares_4, uint32_t, 4, 2, LOW4, HIGH4)
+SQUARES(squares_8, uint64_t, 2, 1, LOW2, HIGH2)
+
+static void write_tile(const struct tile *tile, unsigned rows, unsigned columns, uint8_t *target,
+                       size_t step, size_t item)
+{
+    unsigned side = 16 / (unsigned)item;
+    unsigned whole_rows = rows - rows % side;
+    unsigned whole_columns = columns - columns % side;
+
+    switch (item) {
+    case 1:
+        squares_1(tile, whole_rows, whole_columns, target, step);
+        break;
+    case 2:
+        squares_2(tile, whole_rows, whole_columns, target, step);
+        break;
+    case 4:
+        squares_4(tile, whole_rows, whole_columns, target, step);
+        break;
+    case 8:
+        squares_8(tile, whole_rows, whole_columns, target, step);
+        break;
+    case 16:
+        whole_rows = 0;
+    }
+    write_edge(tile, 0, whole_rows, whole_columns, columns, target, step, item);
+    write_edge(tile, whole_rows, rows, 0, columns, target, step, item);
+}
+
+/*
+ * At most a cache line's worth of rows, whose first is at `source`. Columns go a tile at a time: each
+ * line is read in one go and each written in one go, for lines a power of two apart evict one another.
+ */
+static void copy_rows(const struct dvg_walk *walk, int d, const uint8_t *source, uint8_t *target,
+                      unsigned rows, uint64_t inner)
+{
+    struct tile tile;
+    struct columns columns = {.walk = walk, .d = d, .source = source};
+    struct columns ahead = columns;
+    size_t size = rows * walk->item;
+    uint64_t fetched = 0;
+
+    for (uint64_t i = 0; i < inner; i += TILE_COLUMNS) {
+        unsigned now = inner - i < TILE_COLUMNS ? (unsigned)(inner - i) : TILE_COLUMNS;
+
+        for (; fetched < inner && fetched < i + (1 + TILES_AHEAD) * TILE_COLUMNS; fetched++)
+            __builtin_prefetch(next_column(&ahead));
+        for (unsigned c = 0; c < now; c++) {
+            const uint8_t *column = next_column(&columns);
+
+            if (size == LINE_BYTES)
+                memcpy(tile.column[c], column, LINE_BYTES);
+            else
+                memcpy(tile.column[c], column, size);
+        }
+        write_tile(&tile, rows, now, target + i * walk->item, inner * walk->item, walk->item);
+    }
+}
+
+/* `rows` neighbours of dimension d for every index of the dimensions inside it. */
 static void copy_tiles(const struct dvg_walk *walk, int d, uint8_t *target, uint64_t rows,
                        uint64_t inner)
 {
-    uint64_t at[DIVERGE_MAX_NDIM] = {0};
-    const uint8_t *source = walk->cursor;
+    uint64_t per_line = LINE_BYTES / walk->item;
 
-    for (uint64_t i = 0; i < inner; i++) {
-        copy_strided(target + i * walk->item, inner * walk->item, source, (int64_t)walk->item,
-                     rows, walk->item);
-        for (int k = 0; k < d; k++) {
-            source += walk->dims[k].stride;
-            if (++at[k] < walk->dims[k].size)
-                break;
-            source -= (int64_t)walk->dims[k].size * walk->dims[k].stride;
-            at[k] = 0;
-        }
+    for (uint64_t r = 0; r < rows; r += per_line) {
+        unsigned now = rows - r < per_line ? (unsigned)(rows - r) : (unsigned)per_line;
+
+        copy_rows(walk, d, walk->cursor + r * walk->item, target + r * inner * walk->item, now,
+                  inner);
     }
 }
 
