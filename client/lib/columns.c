@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/lib/columns.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +39,14 @@ void dvg_columns_discard(struct dvg_columns *columns)
     dvg_buffer_clear(&columns->runs);
     dvg_buffer_clear(&columns->nonfinite);
     dvg_buffer_clear(&columns->sketches);
+}
+
+bool dvg_columns_full(const struct dvg_columns *columns)
+{
+    enum { ROW_BYTES = 61 }; /* of all columns */
+    size_t bytes = (size_t)columns->count * ROW_BYTES + columns->runs.size +
+                   columns->nonfinite.size + columns->sketches.size;
+    return columns->count == DVG_PART_ROWS || bytes >= DVG_PART_BYTES;
 }
 
 static int grow(struct dvg_columns *columns)

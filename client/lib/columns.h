@@ -5,6 +5,7 @@
 #ifndef CLIENT_LIB_COLUMNS_H
 #define CLIENT_LIB_COLUMNS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "client/lib/ring.h"
@@ -12,9 +13,9 @@
 #include "client/wire/message.h"
 
 enum {
-    DVG_PART_ROWS = 8192,    /* of one part at most */
-    DVG_PART_ROW_MAX = 384,  /* bytes a record takes at most, with sketch and all */
-    DVG_PART_HEAD_MAX = 512, /* header and fields of a part besides its records */
+    DVG_PART_ROWS = 8192,         /* of one part at most */
+    DVG_PART_BYTES = 768 * 1024,  /* a part that has reached this is full */
+    DVG_PAYLOAD_MAX = 1024 * 1024 /* no frame of this library is larger */
 };
 
 struct dvg_columns {
@@ -33,6 +34,8 @@ struct dvg_columns {
 
 void dvg_columns_init(struct dvg_columns *columns, uint32_t lane, uint8_t tier);
 void dvg_columns_fini(struct dvg_columns *columns);
+/* Whether the part should go before another record comes. */
+bool dvg_columns_full(const struct dvg_columns *columns);
 /* A new segment: the next record is its first. There must be none left. */
 void dvg_columns_begin(struct dvg_columns *columns);
 /* Adds one record; ENOMEM leaves the part as it was. */

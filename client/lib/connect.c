@@ -60,14 +60,6 @@ static void lose(struct dvg_sender *sender)
 
 /* ---- what comes in --------------------------------------------------------------------------- */
 
-static void set_part_rows(struct dvg_sender *sender, uint32_t max_frame)
-{
-    uint32_t rows = max_frame > DVG_PART_HEAD_MAX
-                        ? (max_frame - DVG_PART_HEAD_MAX) / DVG_PART_ROW_MAX
-                        : 0;
-    sender->part_rows = rows < 1 ? 1 : rows > DVG_PART_ROWS ? DVG_PART_ROWS : rows;
-}
-
 static void on_welcome(struct dvg_sender *sender, struct dvg_bytes payload)
 {
     struct diverge_session *session = sender->session;
@@ -75,6 +67,8 @@ static void on_welcome(struct dvg_sender *sender, struct dvg_bytes payload)
     int rc = dvg_welcome_decode(payload, &welcome);
     if (!rc && sender->link.state != DVG_LINK_GREETING)
         rc = DIVERGE_EPROTO;
+    if (!rc && welcome.max_frame < DVG_PAYLOAD_MAX)
+        rc = DIVERGE_ELIMIT; /* it takes smaller frames than are made here */
     if (!rc)
         rc = dvg_outbox_resume(&sender->outbox, welcome.committed_seq);
     if (rc) {
@@ -84,7 +78,6 @@ static void on_welcome(struct dvg_sender *sender, struct dvg_bytes payload)
     dvg_link_greeted(&sender->link);
     sender->cursor = (struct dvg_cursor){0};
     sender->read_only = welcome.read_only;
-    set_part_rows(sender, welcome.max_frame);
     atomic_store(&session->max_records, welcome.max_segment_records);
     pthread_mutex_lock(&session->mutex);
     size_t size = welcome.run_name.size < DVG_NAME_MAX ? welcome.run_name.size : DVG_NAME_MAX;

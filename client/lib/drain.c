@@ -86,7 +86,7 @@ static void take_entry(struct dvg_sender *sender, struct dvg_feed *feed,
         shed_tier(sender, entry->tier, 1);
         return;
     }
-    if (columns->count >= sender->part_rows)
+    if (dvg_columns_full(columns))
         flush_columns(sender, columns);
 }
 

@@ -48,7 +48,6 @@ int dvg_sender_new(struct diverge_session *session, struct dvg_sender **ret)
     if (!sender)
         return DIVERGE_ENOMEM;
     sender->session = session;
-    sender->part_rows = DVG_PART_ROWS;
     sender->idle_ns = IDLE_FIRST_NS;
     make_hello(sender);
     dvg_link_init(&sender->link, session->config.socket_path);
