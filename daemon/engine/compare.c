@@ -92,7 +92,7 @@ static const struct item *first_item(const struct engine *engine, const struct v
     if (view->n_differences == 0)
         return engine->options->strict_structure && view->n_notes ? view->notes[0] : NULL;
     const struct item *first = stand_for_call(view, view->differences[0]);
-    if (first->category == 0 || finding_relation(view, first) != ENGINE_RECEIVER)
+    if (first->category <= CATEGORY_DATA_DIGEST || finding_relation(view, first) != ENGINE_RECEIVER)
         return first;
     uint32_t lane = first->lane;
     for (size_t i = 1; i < view->n_differences; i++) {
@@ -551,8 +551,8 @@ static bool is_earlier(const struct outcome *x, const struct outcome *y)
 {
     if (x->segment != y->segment)
         return x->segment < y->segment;
-    if ((x->category == 0) != (y->category == 0))
-        return x->category == 0;
+    if ((x->category <= CATEGORY_DATA_DIGEST) != (y->category <= CATEGORY_DATA_DIGEST))
+        return x->category <= CATEGORY_DATA_DIGEST;
     if (weight(x) != weight(y))
         return weight(x) < weight(y);
     return x->pairing.rank < y->pairing.rank;

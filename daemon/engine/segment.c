@@ -145,20 +145,26 @@ static void judge(struct view *view, struct item *item)
 
 /* ---- the order of evidence ------------------------------------------------------------------- */
 
+static bool is_derived(const struct trace_site *site)
+{
+    size_t length = strlen(site->name);
+    return length > 4 && strcmp(site->name + length - 4, ".set") == 0;
+}
+
 static uint32_t category_in_boundary(const struct trace_site *site)
 {
     if (site->role == DIVERGE_ROLE_PARAM || site->role == DIVERGE_ROLE_BUFFER)
-        return 0;
-    return site->role == DIVERGE_ROLE_OPTSTATE ? 1 : 2;
+        return CATEGORY_PARAMETERS;
+    return site->role == DIVERGE_ROLE_OPTSTATE ? CATEGORY_OPTSTATE : CATEGORY_OTHER_STATE;
 }
 
 static uint32_t category_in_step(const struct trace_site *site)
 {
     if (site->role == DIVERGE_ROLE_BATCH || site->phase == DIVERGE_PHASE_DATA)
-        return 0;
+        return is_derived(site) ? CATEGORY_DATA_DIGEST : CATEGORY_DATA;
     if (site->phase != DIVERGE_PHASE_OPTIMIZER)
-        return 1;
-    return site->role == DIVERGE_ROLE_SCALAR ? 2 : 3;
+        return CATEGORY_OPS;
+    return site->role == DIVERGE_ROLE_SCALAR ? CATEGORY_OPTIMIZER_SCALAR : CATEGORY_OPTIMIZER;
 }
 
 /* Lanes of both sides by name: a small sorted list without duplicates. */

@@ -21,6 +21,18 @@ enum item_state {
     ITEM_NOTE,     /* on one side only, and that is a note */
 };
 
+/* In a step, and in a boundary: what counts first when it differs. */
+enum category {
+    CATEGORY_DATA,
+    CATEGORY_DATA_DIGEST, /* order-free digests follow from the fields */
+    CATEGORY_OPS,
+    CATEGORY_OPTIMIZER_SCALAR,
+    CATEGORY_OPTIMIZER,
+    CATEGORY_PARAMETERS,
+    CATEGORY_OPTSTATE,
+    CATEGORY_OTHER_STATE,
+};
+
 struct item {
     uint8_t tier;
     uint8_t state;         /* enum item_state */

@@ -223,19 +223,30 @@ static bool same_samples_later(const struct evidence *evidence, struct ruling *r
     return false;
 }
 
+/* The order-free digest of a field's rows that is equal while the field differs; NULL: none. */
+static const char *permuted_rows(const struct evidence *evidence)
+{
+    const struct view *view = evidence->view;
+    for (size_t i = 0; i < view->n_differences; i++) {
+        const struct trace_site *field = item_site(view, view->differences[i]);
+        if (field->role != DIVERGE_ROLE_BATCH || !is_field(field->name))
+            continue;
+        const char *set = pool_format(evidence->engine->keep, "%s" DIVERGE_SUFFIX_ROWS_SET,
+                                      field->name);
+        if (batch_differs(evidence, set) == NO)
+            return set;
+    }
+    return NULL;
+}
+
 static bool is_order(const struct evidence *evidence, struct ruling *ret)
 {
-    char name[256] = "";
-    size_t length = base_length(evidence->site->name);
-    if (length + sizeof(DIVERGE_SUFFIX_ROWS_SET) < sizeof(name)) {
-        memcpy(name, evidence->site->name, length);
-        memcpy(name + length, DIVERGE_SUFFIX_ROWS_SET, sizeof(DIVERGE_SUFFIX_ROWS_SET));
-    }
-    bool rows_same = batch_differs(evidence, name) == NO;
+    const char *rows_same = permuted_rows(evidence);
     bool ids_same = batch_differs(evidence, DIVERGE_NAME_IDS) == YES &&
                     batch_differs(evidence, DIVERGE_NAME_IDS_SET) == NO;
     if (rows_same)
-        ruling_evidence(evidence, ret, "the same rows in another order: %s is equal", name);
+        ruling_evidence(evidence, ret, "the same rows in another order: %s is equal",
+                        rows_same);
     if (ids_same)
         ruling_evidence(evidence, ret, "the same sample ids in another order");
     if (!rows_same && !ids_same && !same_samples_later(evidence, ret))
