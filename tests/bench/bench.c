@@ -96,10 +96,10 @@ double dvg_bench_median(double *values, size_t count)
 
 static double time_case(const struct dvg_bench_case *bench_case, uint64_t repeats)
 {
-    uint64_t start = dvg_bench_now_ns();
+    uint64_t start = bench_case->cpu ? dvg_bench_thread_cpu_ns() : dvg_bench_now_ns();
 
     bench_case->run(bench_case->arg, repeats);
-    return (double)(dvg_bench_now_ns() - start);
+    return (double)((bench_case->cpu ? dvg_bench_thread_cpu_ns() : dvg_bench_now_ns()) - start);
 }
 
 /* Doubles the work until a round is long against the clock's step and the timer interrupts. */
