@@ -223,7 +223,7 @@ static int start(struct store *store)
 {
     struct gc_state *gc = calloc(1, sizeof *gc);
     if (!gc)
-        return store_fail(store, DIVERGE_ENOMEM, "out of memory");
+        return store_no_memory(store);
     store->gc = gc;
     gc->stream = gc->tier = gc->segment = -1;
     gc->n_chunks = store->content.next_chunk;
@@ -243,7 +243,7 @@ static int start(struct store *store)
     if (!rc)
         rc = sizes(store, &used, &gc->result.bytes_before);
     if (rc == DIVERGE_ENOMEM)
-        store_fail(store, rc, "out of memory");
+        store_no_memory(store);
     return rc;
 }
 
@@ -411,7 +411,7 @@ static int find_candidates(struct store *store)
     gc->candidates = malloc((size_t)gc->n_chunks * sizeof *gc->candidates + 1);
     if (!list || !gc->candidates) {
         free(list);
-        return store_fail(store, DIVERGE_ENOMEM, "out of memory");
+        return store_no_memory(store);
     }
     size_t n = 0;
     for (int64_t id = 1; id < gc->n_chunks; id++) {

@@ -168,11 +168,11 @@ static int remember_string(struct store *store, const struct trace_digest *diges
                   sizeof content->digests[0]);
     struct trace_digest key = map_key(row);
     if (!rc)
-        rc = map_put(&content->string_digests, &key, content->n_digests);
+        rc = store_map_put(store, &content->string_digests, &key, content->n_digests);
     if (!rc)
-        rc = map_put(&content->strings, digest, row);
+        rc = store_map_put(store, &content->strings, digest, row);
     if (rc)
-        return store_fail(store, rc, "out of memory");
+        return store_no_memory(store);
     content->digests[content->n_digests++] = *digest;
     return 0;
 }
@@ -196,7 +196,7 @@ static int new_string(struct store *store, struct dvg_bytes text, struct pending
 {
     void *copy = arena_copy(&store->arena, text.data, text.size);
     if (!copy || pending_reserve(&store->pending, 1))
-        return store_fail(store, DIVERGE_ENOMEM, "out of memory");
+        return store_no_memory(store);
     *ret = (struct pending_op){.kind = PENDING_STRING, .text = {.data = copy, .size = text.size}};
     return take_id(store, &store->content.next_string, &ret->id);
 }
@@ -242,7 +242,7 @@ static int load_string(struct store *store, uint32_t row, char **ret)
     const char *text = (const char *)sqlite3_column_text(statement, 0);
     *ret = strndup(text ? text : "", (size_t)sqlite3_column_bytes(statement, 0));
     sqlite3_reset(statement);
-    return *ret ? 0 : store_fail(store, DIVERGE_ENOMEM, "out of memory");
+    return *ret ? 0 : store_no_memory(store);
 }
 
 /* Digest of a string's text, by row. */
@@ -267,15 +267,17 @@ static int string_digest(struct store *store, uint32_t row, struct trace_digest 
     return remember_string(store, ret, row);
 }
 
-/* A pending string's text, to free; NULL: it is not pending. */
-static char *pending_string(const struct store *store, uint32_t row)
+/* The text of a string, pending or in the file; free(*ret). */
+static int string_text(struct store *store, uint32_t row, char **ret)
 {
     for (size_t i = 0; i < store->pending.count; i++) {
         const struct pending_op *op = &store->pending.ops[i];
-        if (op->kind == PENDING_STRING && op->id == row)
-            return strndup(op->text.data, op->text.size);
+        if (op->kind != PENDING_STRING || op->id != row)
+            continue;
+        *ret = strndup(op->text.data, op->text.size);
+        return *ret ? 0 : store_no_memory(store);
     }
-    return NULL;
+    return load_string(store, row, ret);
 }
 
 int content_lane_name(struct store *store, uint32_t lane, const char **ret)
@@ -291,15 +293,15 @@ int content_lane_name(struct store *store, uint32_t lane, const char **ret)
         *ret = content->names[index];
         return 0;
     }
-    char *name = pending_string(store, lane);
-    int rc = name ? 0 : load_string(store, lane, &name);
+    char *name = NULL;
+    int rc = string_text(store, lane, &name);
     if (rc)
         return rc;
     if (grow((void **)&content->names, &content->names_capacity, content->n_names + 1,
              sizeof content->names[0]) ||
-        map_put(&content->lane_names, &key, content->n_names)) {
+        store_map_put(store, &content->lane_names, &key, content->n_names)) {
         free(name);
-        return store_fail(store, DIVERGE_ENOMEM, "out of memory");
+        return store_no_memory(store);
     }
     content->names[content->n_names++] = name;
     *ret = name;
@@ -315,7 +317,7 @@ static int remember_site(struct store *store, uint32_t row, const struct trace_d
     int rc = grow((void **)&content->site_infos, &content->site_infos_capacity, (size_t)row + 1,
                   sizeof content->site_infos[0]);
     if (rc)
-        return store_fail(store, rc, "out of memory");
+        return store_no_memory(store);
     content->site_infos[row] = (struct site_info){.digest = *digest, .flags = flags};
     return 0;
 }
@@ -348,7 +350,7 @@ static int new_site(struct store *store, const struct store_site *site,
 {
     const struct store_site *copy = arena_copy(&store->arena, site, sizeof *site);
     if (!copy || pending_reserve(&store->pending, 1))
-        return store_fail(store, DIVERGE_ENOMEM, "out of memory");
+        return store_no_memory(store);
     *ret = (struct pending_op){.kind = PENDING_SITE, .digest = *digest, .site = copy};
     return take_id(store, &store->content.next_site, &ret->id);
 }
@@ -375,7 +377,7 @@ int store_site(struct store *store, const struct store_site *site, uint32_t *ret
         return rc;
     rc = remember_site(store, (uint32_t)op.id, &digest, site->flags);
     if (!rc)
-        rc = map_put(&store->content.sites, &digest, (uint64_t)op.id);
+        rc = store_map_put(store, &store->content.sites, &digest, (uint64_t)op.id);
     if (rc)
         return rc;
     if (found == 0)
@@ -392,7 +394,7 @@ static int remember_type(struct store *store, uint32_t row, const struct trace_d
     int rc = grow((void **)&content->identities, &content->identities_capacity, (size_t)row + 1,
                   sizeof content->identities[0]);
     if (rc)
-        return store_fail(store, rc, "out of memory");
+        return store_no_memory(store);
     content->identities[row] = *identity;
     return 0;
 }
@@ -465,7 +467,7 @@ static int copy_text(struct store *store, const void *data, size_t size, struct 
 {
     ret->data = arena_copy(&store->arena, data, size);
     ret->size = size;
-    return ret->data ? 0 : store_fail(store, DIVERGE_ENOMEM, "out of memory");
+    return ret->data ? 0 : store_no_memory(store);
 }
 
 static int new_type(struct store *store, const struct dvg_type *type,
@@ -491,7 +493,7 @@ static int new_type(struct store *store, const struct dvg_type *type,
     const struct pending_type *kept =
         rc ? NULL : arena_copy(&store->arena, &copy, sizeof copy);
     if (!kept || pending_reserve(&store->pending, 1))
-        return rc ? rc : store_fail(store, DIVERGE_ENOMEM, "out of memory");
+        return rc ? rc : store_no_memory(store);
     *ret = (struct pending_op){.kind = PENDING_TYPE, .digest = *digest, .type = kept};
     return take_id(store, &store->content.next_type, &ret->id);
 }
@@ -519,7 +521,7 @@ int store_type(struct store *store, const struct dvg_type *type, uint32_t *ret)
         return rc;
     rc = remember_type(store, (uint32_t)op.id, &identity);
     if (!rc)
-        rc = map_put(&store->content.types, &digest, (uint64_t)op.id);
+        rc = store_map_put(store, &store->content.types, &digest, (uint64_t)op.id);
     if (rc)
         return rc;
     if (found == 0)
@@ -538,9 +540,11 @@ int store_argument(struct store *store, uint64_t digest, struct dvg_bytes text)
         return 0;
     struct pending_op op = {.kind = PENDING_ARGUMENT, .id = (int64_t)digest};
     int rc = copy_text(store, text.data, text.size, &op.text);
-    if (!rc)
-        rc = pending_push(&store->pending, &op);
-    return rc ? rc : map_put(&store->content.arguments, &key, 1);
+    if (rc)
+        return rc;
+    if (pending_push(&store->pending, &op))
+        return store_no_memory(store);
+    return store_map_put(store, &store->content.arguments, &key, 1);
 }
 
 /* ---- shared columns -------------------------------------------------------------------------- */
@@ -551,11 +555,11 @@ static int new_column(struct store *store, const struct codec_column *column,
     size_t bound = codec_bound(column, 1);
     uint8_t *blob = arena_alloc(&store->arena, bound);
     if (!blob || pending_reserve(&store->pending, 1))
-        return store_fail(store, DIVERGE_ENOMEM, "out of memory");
+        return store_no_memory(store);
     size_t size = 0;
     int rc = codec_encode(store->encoder, CODEC_ALWAYS, column->items, column, 1, blob, &size);
     if (rc)
-        return store_fail(store, rc, "out of memory");
+        return store_no_memory(store);
     arena_shrink(&store->arena, blob, size);
     *ret = (struct pending_op){.kind = PENDING_COLUMN,
                                .id = store->content.next_column++,
@@ -589,9 +593,9 @@ int content_column(struct store *store, enum column column, const void *data, ui
     int rc = found == 0 ? new_column(store, &encode, &digest, &op) : found;
     if (rc < 0)
         return rc;
-    rc = map_put(&store->content.columns, &digest, (uint64_t)op.id);
+    rc = store_map_put(store, &store->content.columns, &digest, (uint64_t)op.id);
     if (rc)
-        return store_fail(store, rc, "out of memory");
+        return store_no_memory(store);
     if (found == 0)
         pending_add(&store->pending, &op);
     gc_use(store, GC_COLUMN, op.id);

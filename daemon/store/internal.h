@@ -158,6 +158,10 @@ struct run_state {
 int store_failed(struct store *store, int rc);
 int store_fail(struct store *store, int rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+int store_no_memory(struct store *store);
+/* map_put with a text. */
+int store_map_put(struct store *store, struct map *map, const struct trace_digest *key,
+                  uint64_t value);
 int64_t store_now_us(void);
 
 /* intern.c */

@@ -14,7 +14,7 @@ static int describe(struct store *store, const uint32_t *sites, uint32_t count,
     struct trace_digest *digests = malloc((size_t)count * sizeof *digests + 1);
     uint8_t *excluded = malloc((size_t)count + 1);
     bool any = false;
-    int rc = digests && excluded ? 0 : store_fail(store, DIVERGE_ENOMEM, "out of memory");
+    int rc = digests && excluded ? 0 : store_no_memory(store);
     for (uint32_t i = 0; i < count && !rc; i++) {
         rc = content_load_site(store, sites[i]);
         if (rc)
@@ -44,11 +44,11 @@ static int new_layout(struct store *store, const uint32_t *sites, uint32_t count
         .column = COLUMN_SITE, .delta = true, .items = count, .data = sites};
     uint8_t *blob = arena_alloc(&store->arena, codec_bound(&column, 1));
     if (!blob || pending_reserve(&store->pending, 1))
-        return store_fail(store, DIVERGE_ENOMEM, "out of memory");
+        return store_no_memory(store);
     size_t size = 0;
     int rc = codec_encode(store->encoder, CODEC_ALWAYS, count, &column, 1, blob, &size);
     if (rc)
-        return store_fail(store, rc, "out of memory");
+        return store_no_memory(store);
     arena_shrink(&store->arena, blob, size);
     *ret = (struct pending_op){.kind = PENDING_LAYOUT,
                                .id = store->content.next_layout++,
@@ -80,7 +80,7 @@ static int find_layout(struct store *store, const uint32_t *sites, uint32_t coun
              : found < 0 ? store_failed(store, found)
                          : 0;
     if (!rc)
-        rc = map_put(&store->content.layouts, digest, (uint64_t)op.id);
+        rc = store_map_put(store, &store->content.layouts, digest, (uint64_t)op.id);
     if (rc)
         return rc;
     if (found == 0)
@@ -97,13 +97,13 @@ static int remember(struct store *store, const struct trace_digest *sequence,
         size_t capacity = content->infos_capacity ? content->infos_capacity * 2 : 64;
         struct layout_info *infos = realloc(content->infos, capacity * sizeof *infos);
         if (!infos)
-            return store_fail(store, DIVERGE_ENOMEM, "out of memory");
+            return store_no_memory(store);
         content->infos = infos;
         content->infos_capacity = capacity;
     }
-    int rc = map_put(&content->sequences, sequence, content->n_infos);
+    int rc = store_map_put(store, &content->sequences, sequence, content->n_infos);
     if (rc)
-        return store_fail(store, rc, "out of memory");
+        return store_no_memory(store);
     content->infos[content->n_infos++] = *info;
     content->infos_bytes += sizeof *info + (info->excluded ? info->count : 0);
     return 0;

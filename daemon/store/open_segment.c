@@ -79,7 +79,7 @@ int open_segment_get(struct stream_state *stream, uint64_t segment, struct open_
                           STORE_MAX_OPEN_SEGMENTS);
     struct open_segment *open = calloc(1, sizeof *open);
     if (!open)
-        return store_fail(stream->store, DIVERGE_ENOMEM, "out of memory");
+        return store_no_memory(stream->store);
     open->segment = segment;
     open->next = *at;
     *at = open;
@@ -105,7 +105,7 @@ int open_lane_get(struct store *store, struct open_segment *open, unsigned tier,
         return rc;
     struct open_lane *made = take_lane(store);
     if (!made)
-        return store_fail(store, DIVERGE_ENOMEM, "out of memory");
+        return store_no_memory(store);
     made->lane = lane;
     made->name = name;
     /* Lanes lie in the order of their names: that is the order of the segment's records. */
@@ -169,7 +169,7 @@ static int part_columns(struct store *store, const struct open_lane *lane,
             data = (const uint8_t *)shifted(&store->scratch, (const uint32_t *)data, items,
                                             lane->written);
             if (!data)
-                return store_fail(store, DIVERGE_ENOMEM, "out of memory");
+                return store_no_memory(store);
         }
         columns[n++] = (struct codec_column){
             .column = (enum column)c, .items = items, .data = data};
@@ -192,7 +192,7 @@ static int write_part(struct stream_state *stream, const struct open_segment *op
     size_t size = 0;
     if (!blob ||
         codec_encode(store->encoder, CODEC_RAW, count, columns, n_columns, blob, &size))
-        return store_fail(store, DIVERGE_ENOMEM, "out of memory");
+        return store_no_memory(store);
     sqlite3_stmt *statement = database_statement(&store->db, STATEMENT_PART_ADD);
     if (!statement)
         return store_failed(store, store->db.failure);

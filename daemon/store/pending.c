@@ -139,6 +139,8 @@ int pending_write_segment(struct database *database, const struct pending_segmen
     if (segment->flags & SEGMENT_SEALED) {
         bind_digest(statement, 12, &segment->digest);
         bind_digest(statement, 13, &segment->chain);
+        sqlite3_bind_int64(statement, 15, (int64_t)segment->rows_through);
+        sqlite3_bind_int64(statement, 16, (int64_t)segment->records_through);
     }
     sqlite3_bind_int64(statement, 14, segment->unix_us);
     return database_run(database, statement);

@@ -74,6 +74,8 @@ struct pending_segment {
     int64_t unix_us;
     uint8_t tier;
     uint8_t flags; /* SEGMENT_* */
+    /* Of the track up to and with this one, when sealed. */
+    uint64_t rows_through, records_through;
 };
 
 enum {

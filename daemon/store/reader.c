@@ -47,6 +47,8 @@ static int head(struct reader *reader, enum statement which, uint64_t stream,
         .records = (uint64_t)sqlite3_column_int64(statement, 4),
         .dropped = (uint64_t)sqlite3_column_int64(statement, 5),
     };
+    row.rows_through = (uint64_t)sqlite3_column_int64(statement, 7);
+    row.records_through = (uint64_t)sqlite3_column_int64(statement, 8);
     int flags = sqlite3_column_int(statement, 6);
     row.sealed = flags & SEGMENT_SEALED;
     row.gap = flags & (SEGMENT_LOST | SEGMENT_UNREAD);
@@ -90,6 +92,8 @@ int reader_open(const char *path, struct reader **ret, struct store_error *error
         rc = database_error(&reader->db, DIVERGE_ENOMEM, "out of memory");
     if (rc) {
         *error = reader->db.error;
+        if (!error->text[0])
+            snprintf(error->text, sizeof error->text, "%s: out of memory", path);
         reader_close(reader);
         return rc;
     }

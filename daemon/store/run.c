@@ -135,7 +135,7 @@ static int load_run(struct store *store, const uint8_t run_id[16], struct run_st
         *ret = state;
     }
     sqlite3_reset(statement);
-    return state ? 1 : store_fail(store, DIVERGE_ENOMEM, "out of memory");
+    return state ? 1 : store_no_memory(store);
 }
 
 static int new_run(struct store *store, const uint8_t run_id[16], const char *name, uint32_t world,
@@ -154,7 +154,7 @@ static int new_run(struct store *store, const uint8_t run_id[16], const char *na
     if (kept && pending_reserve(&store->pending, 1) == 0)
         state = run_state_get(store, store->next_run);
     if (!state)
-        return store_fail(store, DIVERGE_ENOMEM, "out of memory");
+        return store_no_memory(store);
     memcpy(state->run_id, run_id, 16);
     memcpy(state->name, settled, sizeof settled);
     state->world = world;
@@ -186,7 +186,7 @@ int store_run_open(struct store *store, const uint8_t run_id[16], const char *na
                                                                     .id = state->id,
                                                                     .number = world});
         if (rc)
-            return store_fail(store, rc, "out of memory");
+            return store_no_memory(store);
         state->world = world;
     }
     *ret = (struct store_run){.id = state->id, .created = created};
@@ -206,7 +206,7 @@ int store_run_metadata(struct store *store, int64_t run, uint32_t rank, const ch
     op.metadata.key = arena_text(&store->arena, key, strlen(key));
     op.metadata.value = arena_text(&store->arena, value, strlen(value));
     if (!op.metadata.key || !op.metadata.value || pending_push(&store->pending, &op))
-        return store_fail(store, DIVERGE_ENOMEM, "out of memory");
+        return store_no_memory(store);
     return 0;
 }
 
@@ -321,7 +321,7 @@ int run_require(struct store *store, int64_t run)
 static int run_op(struct store *store, const struct pending_op *op)
 {
     int rc = pending_push(&store->pending, op);
-    return rc ? store_fail(store, rc, "out of memory") : 0;
+    return rc ? store_no_memory(store) : 0;
 }
 
 int store_run_remove(struct store *store, int64_t run)
@@ -332,7 +332,7 @@ int store_run_remove(struct store *store, int64_t run)
     int rc = run_require(store, run);
     struct run_state *state = rc ? NULL : run_state_get(store, run);
     if (!rc && !state)
-        rc = store_fail(store, DIVERGE_ENOMEM, "out of memory");
+        rc = store_no_memory(store);
     if (!rc)
         rc = run_op(store, &(struct pending_op){.kind = PENDING_RUN_REMOVE, .id = run});
     if (!rc)

@@ -168,7 +168,7 @@ static int encode_chunk(struct store *store, const struct columns *columns,
     size_t size = 0;
     if (!blob ||
         codec_encode(store->encoder, CODEC_SAMPLE, columns->count, list, n, blob, &size))
-        return store_fail(store, DIVERGE_ENOMEM, "out of memory");
+        return store_no_memory(store);
     arena_shrink(&store->arena, blob, size);
     ret->records = columns->count;
     ret->data = (struct pending_text){.data = blob, .size = size};
@@ -209,7 +209,7 @@ static int chunk_row(struct store *store, const struct columns *columns,
     if (found == 0) {
         int rc = encode_chunk(store, columns, &op.chunk);
         if (!rc && pending_reserve(&store->pending, 1))
-            rc = store_fail(store, DIVERGE_ENOMEM, "out of memory");
+            rc = store_no_memory(store);
         if (rc)
             return rc;
         if (op.id)
@@ -219,9 +219,9 @@ static int chunk_row(struct store *store, const struct columns *columns,
     } else {
         store->chunks_shared++;
     }
-    int rc = map_put(&store->content.chunks, address, (uint64_t)op.id);
+    int rc = store_map_put(store, &store->content.chunks, address, (uint64_t)op.id);
     if (rc)
-        return store_fail(store, rc, "out of memory");
+        return store_no_memory(store);
     if (found == 0)
         pending_add(&store->pending, &op);
     gc_use(store, GC_CHUNK, op.id);
@@ -322,6 +322,8 @@ static int seal_tier(struct stream_state *stream, const struct open_segment *ope
     if (rc)
         return rc;
     row.chain = digest_chain_next(&stream->tracks[tier].chain, &row.digest);
+    row.rows_through = stream->tracks[tier].segments + 1;
+    row.records_through = stream->tracks[tier].records + row.records;
     *ret = row;
     return 0;
 }
@@ -393,7 +395,7 @@ int store_segment_seal(struct store_stream *handle, const struct dvg_end *end)
         n_rows++;
     }
     if (pending_reserve(&store->pending, n_rows + 1))
-        return store_fail(store, DIVERGE_ENOMEM, "out of memory");
+        return store_no_memory(store);
     /* Nothing fails from here on. */
     if (open && open->in_file)
         pending_add(&store->pending, &(struct pending_op){.kind = PENDING_PARTS_REMOVE,

@@ -110,13 +110,16 @@
     /* segments */                                                                                 \
     X(SEGMENT_SET, "INSERT OR REPLACE INTO segments (stream, tier, segment, flags, records,"       \
                    " dropped, layout, chunk, order_column, producer_column, source_column,"        \
-                   " digest, chain, unix_us)"                                                      \
-                   " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)")        \
-    X(SEGMENT_AT, "SELECT s.segment, l.digest, s.digest, s.chain, s.records, s.dropped, s.flags"   \
+                   " digest, chain, unix_us, rows_through, records_through)"                       \
+                   " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,"    \
+                   " ?16)")                                                                        \
+    X(SEGMENT_AT, "SELECT s.segment, l.digest, s.digest, s.chain, s.records, s.dropped, s.flags,"  \
+                  " s.rows_through, s.records_through"                                             \
                   " FROM segments AS s LEFT JOIN layouts AS l ON l.id = s.layout"                  \
                   " WHERE s.stream = ?1 AND s.tier = ?2 AND s.segment <= ?3"                       \
                   " ORDER BY s.segment DESC LIMIT 1")                                              \
-    X(SEGMENT_FROM, "SELECT s.segment, l.digest, s.digest, s.chain, s.records, s.dropped, s.flags" \
+    X(SEGMENT_FROM, "SELECT s.segment, l.digest, s.digest, s.chain, s.records, s.dropped,"         \
+                    " s.flags, s.rows_through, s.records_through"                                  \
                     " FROM segments AS s LEFT JOIN layouts AS l ON l.id = s.layout"                \
                     " WHERE s.stream = ?1 AND s.tier = ?2 AND s.segment >= ?3"                     \
                     " ORDER BY s.segment LIMIT 1")                                                 \

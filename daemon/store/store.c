@@ -27,6 +27,17 @@ int store_fail(struct store *store, int rc, const char *format, ...)
     return rc;
 }
 
+int store_no_memory(struct store *store)
+{
+    return store_fail(store, DIVERGE_ENOMEM, "out of memory");
+}
+
+int store_map_put(struct store *store, struct map *map, const struct trace_digest *key,
+                  uint64_t value)
+{
+    return map_put(map, key, value) ? store_no_memory(store) : 0;
+}
+
 const char *store_error_text(const struct store *store) { return store->error.text; }
 
 int64_t store_now_us(void)
@@ -90,6 +101,8 @@ int store_open(const char *path, const struct store_options *options, struct sto
     int rc = open_parts(store, path);
     if (rc) {
         *error = store->error;
+        if (!error->text[0])
+            snprintf(error->text, sizeof error->text, "%s: out of memory", path);
         store_close(store);
         return rc;
     }

@@ -125,7 +125,7 @@ static int push_stream(struct store *store, struct stream_state *state,
     const struct pending_stream *kept = arena_copy(&store->arena, &stream, sizeof stream);
     if (!stream.options.spec || !stream.options.fingerprint_id || !stream.options.client || !kept ||
         pending_reserve(&store->pending, 1))
-        return store_fail(store, DIVERGE_ENOMEM, "out of memory");
+        return store_no_memory(store);
     state->id = store->next_stream++;
     state->run = options->run;
     state->rank = options->rank;
@@ -140,7 +140,7 @@ static int make_state(struct store *store, const struct store_stream_options *op
 {
     struct stream_state *state = calloc(1, sizeof *state);
     if (!state)
-        return store_fail(store, DIVERGE_ENOMEM, "out of memory");
+        return store_no_memory(store);
     state->store = store;
     memcpy(state->stream_id, options->stream_id, 16);
     int rc = load_state(state);
@@ -188,7 +188,7 @@ int store_stream_open(struct store *store, const struct store_stream_options *op
     struct store_stream *handle = rc ? NULL : calloc(1, sizeof *handle);
     struct run_state *run = handle ? run_state_get(store, options->run) : NULL;
     if (!rc && !run)
-        rc = store_fail(store, DIVERGE_ENOMEM, "out of memory");
+        rc = store_no_memory(store);
     if (!rc && !state)
         rc = make_state(store, options, &state);
     if (rc) {
