@@ -173,10 +173,15 @@ static void print_op(const struct page *page, const struct engine_finding *findi
         line(page, *site->op ? "op" : *site->scope ? "scope" : "source", text);
 }
 
+/* A sketch in float32 cannot tell less. */
+#define SKETCH_FLOOR 2e-7
+
 static const char *distance(const struct engine_finding *finding)
 {
     const char *text = "";
 
+    if (isfinite(finding->rel_l2) && finding->rel_l2 < SKETCH_FLOOR)
+        return mem_printf("rel. L2 at most %.0e", SKETCH_FLOOR);
     if (isfinite(finding->rel_l2))
         text = mem_printf("rel. L2 about %.2g", finding->rel_l2);
     if (isfinite(finding->ulp))
@@ -199,6 +204,22 @@ static const char *scalar_distance(const struct engine_finding *finding)
     return mem_printf("relative difference %.2g", fabs(b - a) / fabs(a));
 }
 
+static void print_statistics(const struct page *page, const struct engine_side *a,
+                             const struct engine_side *b)
+{
+    const char *in_a = is_tensor(a) && a->has_stats ? statistics(a) : "";
+    const char *in_b = is_tensor(b) && b->has_stats ? statistics(b) : "";
+
+    if (*in_a && !strcmp(in_a, in_b)) { /* to the digits shown */
+        line(page, "in both", in_a);
+        return;
+    }
+    if (*in_a)
+        line(page, "in A", in_a);
+    if (*in_b)
+        line(page, "in B", in_b);
+}
+
 static void print_values(const struct page *page, const struct engine_finding *finding)
 {
     const struct engine_side *a = &finding->a;
@@ -218,10 +239,7 @@ static void print_values(const struct page *page, const struct engine_finding *f
                           a->present ? answer_value(a) : "", type_b, b->present ? " " : "",
                           b->present ? answer_value(b) : "");
     line(page, what(finding->site), *far ? mem_printf("%s   %s", text, far) : text);
-    if (is_tensor(a) && a->has_stats && *statistics(a))
-        line(page, "in A", statistics(a));
-    if (is_tensor(b) && b->has_stats && *statistics(b))
-        line(page, "in B", statistics(b));
+    print_statistics(page, a, b);
 }
 
 static void print_inputs(const struct page *page, const struct engine_finding *finding)

@@ -87,7 +87,7 @@ static void record_step(struct diverge_session *session, struct diverge_lane *la
     diverge_phase(lane, DIVERGE_PHASE_FORWARD);
     diverge_scope(lane, diverge_name(session, plan->scope));
     for (int i = 0; i < WIDTH; i++)
-        output[i] = weight[i] * (float)(k + 1);
+        output[i] = weight[i] * (float)(k % 5 + 1);
     if ((int64_t)k == plan->op_fault)
         output[1] += 0.25f;
     if ((int64_t)k == plan->nan_at)
@@ -107,7 +107,7 @@ static void record_step(struct diverge_session *session, struct diverge_lane *la
     diverge_phase(lane, DIVERGE_PHASE_OPTIMIZER);
     diverge_record_float(lane, &lr, (int64_t)k == plan->lr_fault ? 0.009 : 0.0095);
     for (int i = 0; i < WIDTH; i++)
-        weight[i] += 0.001f * output[i];
+        weight[i] = 0.9f * weight[i] + 0.01f * output[i] + 0.1f * (float)(i + 1); /* stays bounded */
 }
 
 static int train(const struct plan *plan)
@@ -127,6 +127,8 @@ static int train(const struct plan *plan)
     for (uint64_t k = 0; k < plan->steps; k++) {
         record_step(session, lane, plan, k);
         record_boundary(session, lane, plan, k + 1);
+        if (k % 256 == 255) /* runs far ahead of any real job otherwise, and would drop */
+            diverge_flush(session, 10000);
     }
     if (plan->wait) {
         diverge_flush(session, 10000);

@@ -122,12 +122,31 @@ static void a_difference_is_told_in_full(void **state)
     assert_line(text, "  op       aten::index_put_   encoder.layer.3.attention   model.py:211");
     assert_line(text, "  output 0 float32[768,768]   A 09c4ab37f20155e1   B 17130f92cc4e8a0a   "
                       "rel. L2 about 3.1e-07");
-    assert_line(text, "  in A     min -1, max 1, L2 12.5, 3 zeros, 1 NaN");
+    assert_line(text, "  in both  min -1, max 1, L2 12.5, 3 zeros, 1 NaN");
     assert_line(text, "  inputs   3 of 3 equal (2 measured, 1 inherited)");
     assert_line(text, "Verdict: nondeterministic-kernel (likely). Same inputs; another output.");
     assert_line(text, "  Evidence every earlier record agrees");
     assert_line(text, "  Next     run it again");
     assert_line(text, "Loss shows it first at step 146. Environment: 31 causes equal.");
+}
+
+static void statistics_that_differ_are_both_shown(void **state)
+{
+    (void)state;
+    finding.b.l2 = 13;
+    const char *text = text_of(0);
+
+    assert_line(text, "  in A     min -1, max 1, L2 12.5, 3 zeros, 1 NaN");
+    assert_line(text, "  in B     min -1, max 1, L2 13, 3 zeros, 1 NaN");
+}
+
+static void distances_below_the_sketch_are_bounds(void **state)
+{
+    (void)state;
+    finding.rel_l2 = 1.1e-7;
+    finding.ulp = 0.9;
+    assert_line(text_of(0), "  output 0 float32[768,768]   A 09c4ab37f20155e1   B 17130f92cc4e8a0a   "
+                            "rel. L2 at most 2e-07");
 }
 
 static void no_line_is_wider_than_the_terminal(void **state)
@@ -284,6 +303,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_difference_is_told_in_full, setup),
+        cmocka_unit_test_setup(statistics_that_differ_are_both_shown, setup),
+        cmocka_unit_test_setup(distances_below_the_sketch_are_bounds, setup),
         cmocka_unit_test_setup(no_line_is_wider_than_the_terminal, setup),
         cmocka_unit_test_setup(names_of_producers_cannot_write_to_the_terminal, setup),
         cmocka_unit_test_setup(a_missing_side_and_other_types_are_shown, setup),
