@@ -150,6 +150,8 @@ CREATE TABLE segments (
     digest BLOB,
     chain BLOB,
     unix_us INTEGER NOT NULL,
+    rows_through INTEGER,                 -- sealed rows and records of (stream, tier) up to
+    records_through INTEGER,              -- and with this one; NULL while it is open
     PRIMARY KEY (stream, tier, segment)
 ) WITHOUT ROWID;
 
