@@ -2,12 +2,15 @@
 
 #include "tests/fuzz/fuzz_store.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+static uint8_t *empty; /* owned until the program ends */
+static size_t empty_size;
 static char folder[64];
 static char path[80];
 
@@ -25,6 +28,7 @@ static void remove_all(void)
 {
     remove_files();
     rmdir(folder);
+    free(empty);
 }
 
 static void make_folder(void)
@@ -39,10 +43,8 @@ static void make_folder(void)
     atexit(remove_all);
 }
 
-struct store *fuzz_store_open(void)
+static struct store *open_file(void)
 {
-    if (!folder[0])
-        make_folder();
     /* Small, so that an input meets the caps. */
     const struct store_options options = {
         .max_segment_records = 1 << 20,
@@ -59,9 +61,45 @@ struct store *fuzz_store_open(void)
     return store;
 }
 
+/* An empty store's file: to copy it is quicker than to make one. */
+static void keep_empty(void)
+{
+    store_close(open_file());
+    FILE *f = fopen(path, "rb");
+    struct stat st;
+    if (!f || fstat(fileno(f), &st)) {
+        perror(path);
+        abort();
+    }
+    empty_size = (size_t)st.st_size;
+    empty = malloc(empty_size);
+    if (!empty || fread(empty, 1, empty_size, f) != empty_size)
+        abort();
+    fclose(f);
+}
+
+static void restore_empty(void)
+{
+    remove_files();
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    if (fd < 0 || write(fd, empty, empty_size) != (ssize_t)empty_size || close(fd)) {
+        perror(path);
+        abort();
+    }
+}
+
+struct store *fuzz_store_open(void)
+{
+    if (!folder[0]) {
+        make_folder();
+        keep_empty();
+    }
+    return open_file();
+}
+
 void fuzz_store_close(struct store *store, bool changed)
 {
     store_close(store);
     if (changed)
-        remove_files();
+        restore_empty();
 }
