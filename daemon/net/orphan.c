@@ -23,6 +23,7 @@ struct orphans {
     char *folders[MAX_FOLDERS];
     int folder;            /* the one being walked */
     DIR *dir;
+    size_t left;
     uint64_t number;       /* of imports: connection numbers count down from the top */
 };
 
@@ -89,7 +90,7 @@ static bool spool_open(struct spool *spool)
 }
 
 /* What cannot be imported now or ever is set aside under another name, never deleted. */
-static void set_aside(const struct spool *spool, int status, const char *why)
+static void set_aside(struct orphans *orphans, const struct spool *spool, int status, const char *why)
 {
     char aside[PATHS_MAX + 8];
     snprintf(aside, sizeof(aside), "%s.bad", spool->path);
@@ -97,6 +98,7 @@ static void set_aside(const struct spool *spool, int status, const char *why)
                  status == DIVERGE_EBUSY || status == DIVERGE_EIO;
     if (!later && rename(spool->path, aside) != 0)
         later = true;
+    orphans->left += later;
     log_event(LOG_WARNING, "spool_not_imported", log_text("file", spool->path),
               log_number("status", status), log_text("reason", why),
               log_text("kept_as", later ? spool->path : aside));
@@ -113,7 +115,7 @@ static void import(struct orphans *orphans, const struct spool *spool)
     if (spool->size) {
         bytes = mmap(NULL, spool->size, PROT_READ, MAP_PRIVATE, spool->fd, 0);
         if (bytes == MAP_FAILED) {
-            set_aside(spool, DIVERGE_EIO, strerror(errno));
+            set_aside(orphans, spool, DIVERGE_EIO, strerror(errno));
             return;
         }
         const struct dvg_bytes file = {bytes, spool->size};
@@ -123,7 +125,7 @@ static void import(struct orphans *orphans, const struct spool *spool)
         if (!rc)
             rc = ingest_commit(orphans->ingest);
         if (rc) {
-            set_aside(spool, rc, result.text);
+            set_aside(orphans, spool, rc, result.text);
             return;
         }
     }
@@ -153,6 +155,11 @@ static const char *next_name(struct orphans *orphans)
     return NULL;
 }
 
+size_t orphans_left(const struct orphans *orphans)
+{
+    return orphans->left;
+}
+
 int orphans_step(struct orphans *orphans)
 {
     const char *name = next_name(orphans);
@@ -161,8 +168,12 @@ int orphans_step(struct orphans *orphans)
     struct spool spool = {.fd = -1};
     int len = snprintf(spool.path, sizeof(spool.path), "%s/%s", orphans->folders[orphans->folder],
                        name);
-    if (len < 0 || (size_t)len >= sizeof(spool.path) || !spool_open(&spool))
+    if (len < 0 || (size_t)len >= sizeof(spool.path))
         return 1;
+    if (!spool_open(&spool)) {
+        orphans->left++;
+        return 1;
+    }
     import(orphans, &spool);
     close(spool.fd);
     return 1;

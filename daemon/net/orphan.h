@@ -18,6 +18,9 @@ int orphans_open(struct ingest *ingest, const struct config *config, struct orph
 /* Imports one file: 1 when there may be more, 0 at the end. What fails is logged and left where it is. */
 int orphans_step(struct orphans *orphans);
 
+/* How many files were left to producers that live, or for later: worth another look. */
+size_t orphans_left(const struct orphans *orphans);
+
 void orphans_free(struct orphans *orphans);
 
 #endif

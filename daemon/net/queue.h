@@ -26,6 +26,7 @@ enum batch_kind {
     BATCH_FRAMES,  /* whole frames of one connection */
     BATCH_CONTROL, /* one CONTROL_REQUEST frame; urgent */
     BATCH_CLOSED,  /* the connection is gone: the writer answers by letting go of the link */
+    BATCH_SCAN,    /* spool files may have come */
     BATCH_PING,    /* is the writer alive; urgent */
     BATCH_STOP,    /* nothing comes after it */
 };

@@ -28,6 +28,7 @@ enum server_state {
 enum {
     /* Slots beyond the limit: for peers that are told so and closed. */
     SPARE_SLOTS = 32,
+    SPOOL_GATHER_MS = 500,
     SLOT_BITS = 17, /* of a connection's id; above them a number that is never reused */
     LOG_LIMITS = 64,
     N_SIGNALS = 2,
@@ -43,6 +44,8 @@ struct server {
     uv_signal_t signals[N_SIGNALS];
     uv_timer_t idle;
     uv_timer_t watchdog;
+    uv_fs_event_t spool_watch;
+    uv_timer_t spool_timer; /* gathers events */
     struct listener listener;
     struct writer *writer;
     struct batch *stop; /* made beforehand, so that stopping cannot fail */
@@ -333,6 +336,8 @@ static void stop_server(struct server *server, int status, const char *why)
     server->accept_waits = false;
     uv_timer_stop(&server->idle);
     uv_timer_stop(&server->watchdog);
+    uv_timer_stop(&server->spool_timer);
+    uv_fs_event_stop(&server->spool_watch);
     for (size_t i = 0; i < server->n_slots; i++) {
         if (server->conns[i])
             transport_read_stop(&server->conns[i]->transport);
@@ -349,7 +354,8 @@ static void finish_if_done(struct server *server)
     uv_handle_t *const handles[] = {
         (uv_handle_t *)&server->async,      (uv_handle_t *)&server->signals[0],
         (uv_handle_t *)&server->signals[1], (uv_handle_t *)&server->idle,
-        (uv_handle_t *)&server->watchdog,
+        (uv_handle_t *)&server->watchdog,   (uv_handle_t *)&server->spool_watch,
+        (uv_handle_t *)&server->spool_timer,
     };
     for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++) {
         if (!uv_is_closing(handles[i]))
@@ -374,6 +380,41 @@ static void on_watchdog(uv_timer_t *timer)
     struct batch *ping = batch_new(BATCH_PING, NULL, NULL, 0);
     if (ping)
         writer_push(server->writer, ping);
+}
+
+/* ---- spool files ------------------------------------------------------------------------------ */
+
+static void on_spool_timer(uv_timer_t *timer)
+{
+    struct server *server = timer->data;
+    struct batch *scan = batch_new(BATCH_SCAN, NULL, NULL, 0);
+    if (scan)
+        writer_push(server->writer, scan);
+}
+
+static void on_spool_event(uv_fs_event_t *watch, const char *name, int happened, int status)
+{
+    struct server *server = watch->data;
+    size_t len = name ? strlen(name) : 0;
+    bool spool = len > 6 && strcmp(name + len - 6, ".spool") == 0;
+    if (!status && spool && (happened & UV_RENAME) &&
+        !uv_is_active((const uv_handle_t *)&server->spool_timer))
+        uv_timer_start(&server->spool_timer, on_spool_timer, SPOOL_GATHER_MS, 0);
+}
+
+/* Files that come while we run: of producers that could not reach us for a while, and then ended. */
+static void watch_spools(struct server *server)
+{
+    struct paths_error error = {{0}};
+    const char *folder = server->config->spool;
+    uv_timer_init(&server->loop, &server->spool_timer);
+    server->spool_timer.data = server;
+    uv_fs_event_init(&server->loop, &server->spool_watch);
+    server->spool_watch.data = server;
+    if (paths_folder_make(folder, &error) ||
+        uv_fs_event_start(&server->spool_watch, on_spool_event, folder, 0))
+        log_event(LOG_WARNING, "spool_not_watched", log_text("folder", folder),
+                  log_text("reason", error.text));
 }
 
 static void start_timers(struct server *server)
@@ -430,8 +471,10 @@ static int start(struct server *server, const struct config *config)
     if (rc)
         return rc;
     rc = writer_start(config, wake, server, &server->writer);
-    if (!rc)
+    if (!rc) {
         start_timers(server);
+        watch_spools(server);
+    }
     return rc;
 }
 

@@ -26,6 +26,8 @@ enum {
     /* Replies without data gather until this many bytes of credit are in them. */
     CREDIT_BATCH = 1024 * 1024,
     RETRY_MS = 1000,
+    /* A producer that lives keeps its spool file; when it ended, nothing tells us. */
+    RESCAN_MS = 2000,
     GC_SLICE_MS = 20,
     REPLY_MAX = 2 * 1024 * 1024,
 };
@@ -66,6 +68,7 @@ struct writer {
     uint64_t group_start_ns;
     uint64_t last_batch_ns;
     uint64_t retry_ns;
+    uint64_t rescan_ns; /* when to look for spool files again */
     uint64_t bytes_since_gc;
 };
 
@@ -343,6 +346,12 @@ static void control_batch(struct writer *w, struct batch *batch)
     free(batch);
 }
 
+static void scan_batch(struct writer *w, struct batch *batch)
+{
+    w->rescan_ns = 0;
+    free(batch);
+}
+
 static void ping_batch(struct writer *w, struct batch *batch)
 {
     post(w, REPLY_PONG, 0, NULL, 0);
@@ -362,6 +371,9 @@ static bool take_batch(struct writer *w, struct batch *batch)
         break;
     case BATCH_CLOSED:
         closed_batch(w, batch);
+        break;
+    case BATCH_SCAN:
+        scan_batch(w, batch);
         break;
     case BATCH_PING:
         ping_batch(w, batch);
@@ -401,19 +413,35 @@ static void collect_garbage(struct writer *w)
                   log_number("segments_thinned", (int64_t)result.segments_thinned));
 }
 
+static void begin_scan(struct writer *w)
+{
+    w->rescan_ns = UINT64_MAX;
+    int rc = orphans_open(w->ingest, w->config, &w->orphans);
+    if (rc)
+        log_event(LOG_WARNING, "spool_import_failed", log_number("status", rc));
+}
+
+static void go_on_scanning(struct writer *w)
+{
+    int rc = orphans_step(w->orphans);
+    post_notices(w);
+    if (rc > 0)
+        return;
+    if (orphans_left(w->orphans) && w->rescan_ns == UINT64_MAX)
+        w->rescan_ns = queue_now_ns() + RESCAN_MS * MS_NS;
+    orphans_free(w->orphans);
+    w->orphans = NULL;
+}
+
 /* Upkeep that waits until there is nothing else to do. False: nothing was due. */
 static bool idle_work(struct writer *w)
 {
-    if (w->failed || w->group_open || ingest_is_read_only(w->ingest) ||
-        atomic_load(&w->stopping))
+    if (w->failed || ingest_is_read_only(w->ingest) || atomic_load(&w->stopping))
         return false;
+    if (!w->orphans && queue_now_ns() >= w->rescan_ns)
+        begin_scan(w);
     if (w->orphans) {
-        int rc = orphans_step(w->orphans);
-        post_notices(w);
-        if (rc > 0)
-            return true;
-        orphans_free(w->orphans);
-        w->orphans = NULL;
+        go_on_scanning(w);
         return true;
     }
     if (!w->gc_due)
@@ -430,13 +458,14 @@ static struct batch *next_batch(struct writer *w)
     if (batch)
         return batch;
     flush_replies(w);
-    uint64_t deadline = group_deadline(w);
-    if (deadline > queue_now_ns()) {
-        if (deadline == UINT64_MAX && idle_work(w))
-            return NULL;
-        batch = queue_pop(&w->queue, urgent_only, deadline);
+    if (!w->group_open) {
+        return idle_work(w) ? NULL
+                            : queue_pop(&w->queue, urgent_only, w->failed ? UINT64_MAX : w->rescan_ns);
     }
-    if (!batch && w->group_open && queue_now_ns() >= group_deadline(w))
+    uint64_t deadline = group_deadline(w);
+    if (deadline > queue_now_ns())
+        batch = queue_pop(&w->queue, urgent_only, deadline);
+    if (!batch && queue_now_ns() >= deadline)
         commit(w);
     return batch;
 }
@@ -519,9 +548,6 @@ static void *writer_main(void *argument)
         store_close(w->store);
         post_text(w, REPLY_FAILED, rc, error.text);
     } else {
-        rc = orphans_open(w->ingest, w->config, &w->orphans);
-        if (rc)
-            log_event(LOG_WARNING, "spool_import_failed", log_number("status", rc));
         w->gc_due = true;
         post_text(w, REPLY_READY, 0, "");
         serve(w);

@@ -204,7 +204,7 @@ static void bad_control_requests_are_answered(void **state)
     (void)state;
     dvg_daemon_start(&d, NULL, NULL);
     static const char *const requests[] = {
-        "",     "{",       "[]",   "null",
+        "{", "[]", "null",
         "{\"command\":7}", "{\"command\":\"nonsense\"}", "{\"command\":\"rm\",\"run\":1e300}",
         "{\"command\":\"rm\",\"run\":-1}",
     };

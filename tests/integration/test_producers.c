@@ -128,10 +128,15 @@ static void restarts_in_mid_stream_lose_and_repeat_nothing(void **state)
     producer_check_status(d.store, "restarted", "complete");
 }
 
-/* Nothing waits here: the producer runs as fast as it can across the restarts. */
+/*
+ * Nothing waits here: the producer runs as fast as it can across the restarts, and may end while there is no
+ * daemon. The one that runs then takes in what it left behind.
+ */
 static void restarts_at_full_speed_lose_and_repeat_nothing(void **state)
 {
     (void)state;
+    struct watch watch;
+    watch_open(&watch, d.spool);
     dvg_daemon_start(&d, NULL, NULL);
     struct producer_plan plan = plan_of("fast", 400, 1000);
     pid_t pid = producer_fork(&plan);
@@ -139,7 +144,34 @@ static void restarts_at_full_speed_lose_and_repeat_nothing(void **state)
         dvg_daemon_stop(&d);
         dvg_daemon_start(&d, NULL, NULL);
     }
-    producer_join(pid, 0);
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    char path[300];
+    if (watch_find_spool(d.spool, path, sizeof(path)))
+        watch_until_gone(&watch, path);
+    watch_close(&watch);
+    dvg_daemon_stop(&d);
+    producer_check(d.store, &plan);
+}
+
+/* A producer that never sees the daemon of its store: its file comes while that one runs. */
+static void spool_that_comes_while_the_daemon_runs_is_imported(void **state)
+{
+    (void)state;
+    struct watch watch;
+    watch_open(&watch, d.spool);
+    dvg_daemon_start(&d, NULL, NULL);
+    char elsewhere[200];
+    snprintf(elsewhere, sizeof(elsewhere), "%s/r/nobody", d.dir);
+    setenv("DIVERGE_SOCKET", elsewhere, 1);
+    struct producer_plan plan = plan_of("elsewhere", 20, 100);
+    producer_join(producer_fork(&plan), 1);
+    setenv("DIVERGE_SOCKET", d.socket, 1);
+    char path[300];
+    if (watch_find_spool(d.spool, path, sizeof(path)))
+        watch_until_gone(&watch, path);
+    watch_close(&watch);
     dvg_daemon_stop(&d);
     producer_check(d.store, &plan);
 }
@@ -340,6 +372,7 @@ int main(void)
         TEST(ranks_of_one_run_from_threads_share_it),
         TEST(restarts_in_mid_stream_lose_and_repeat_nothing),
         TEST(restarts_at_full_speed_lose_and_repeat_nothing),
+        TEST(spool_that_comes_while_the_daemon_runs_is_imported),
         TEST(child_of_fork_leaves_the_parents_stream_alone),
         TEST(full_queue_slows_producers_down),
         TEST(stopped_daemon_does_not_lose_a_record),
