@@ -59,7 +59,7 @@ struct dvg_bench_case {
     void (*run)(void *arg, uint64_t repeats);
     void *arg;
     uint64_t repeats; /* work per round; 0: chosen so that one round takes about 2 ms or one call */
-    bool cpu;         /* count this thread's CPU time: for work that never waits, on a busy machine */
+    bool cpu; /* count this thread's CPU time: for work that never waits, on a busy machine */
     double median_ns; /* out: of one repeat */
     double best_ns;   /* out: of one repeat */
 };

@@ -201,10 +201,10 @@ static void report_large(struct dvg_bench *bench, const struct dvg_bench_case *c
     }
     dvg_bench_bar(bench, "256 MiB: checksum against XXH3_64", ns[XXH3] / ns[CHECKSUM], "x",
                   DVG_AT_LEAST, 0.85);
-    dvg_bench_bar(bench, "256 MiB: checksum against MD5", ns[MD5] / ns[CHECKSUM], "x",
-                  DVG_AT_LEAST, 15);
-    dvg_bench_bar(bench, "256 MiB: checksum + statistics against plain read",
-                  ns[READ] / ns[STATS], "x", DVG_AT_LEAST, 0.65);
+    dvg_bench_bar(bench, "256 MiB: checksum against MD5", ns[MD5] / ns[CHECKSUM], "x", DVG_AT_LEAST,
+                  15);
+    dvg_bench_bar(bench, "256 MiB: checksum + statistics against plain read", ns[READ] / ns[STATS],
+                  "x", DVG_AT_LEAST, 0.65);
     dvg_bench_bar(bench, "256 MiB: all three against plain read", ns[READ] / ns[EVERYTHING], "x",
                   DVG_AT_LEAST, 0.55);
     dvg_bench_bar(bench, "256 MiB: all three against MD5", ns[MD5] / ns[EVERYTHING], "x",
@@ -243,7 +243,9 @@ static void bench_large(struct dvg_bench *bench, const void *data, const void *h
         {.name = "all three", .run = run_fingerprint, .arg = &all, .repeats = 1},
         {.name = "all three, bfloat16", .run = run_fingerprint, .arg = &bf16, .repeats = 1},
         {.name = "scalar checksum", .run = run_fingerprint, .arg = &scalar, .repeats = 1},
-        {.name = "four passes and a crc32 of a copy", .run = run_separate, .arg = &f32,
+        {.name = "four passes and a crc32 of a copy",
+         .run = run_separate,
+         .arg = &f32,
          .repeats = 1},
     };
 
@@ -259,9 +261,11 @@ static void bench_small(struct dvg_bench *bench, const void *data)
     } sizes[] = {{KIB, "1 KiB"}, {64 * KIB, "64 KiB"}, {MIB, "1 MiB"}};
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        struct job all = {
-            .data = data, .bytes = sizes[i].bytes, .dtype = DIVERGE_F32,
-            .kernel = dvg_kernel_get(), .what = ALL};
+        struct job all = {.data = data,
+                          .bytes = sizes[i].bytes,
+                          .dtype = DIVERGE_F32,
+                          .kernel = dvg_kernel_get(),
+                          .what = ALL};
         struct job checksum = all;
         char key[DVG_BENCH_KEY_MAX];
 
@@ -304,8 +308,8 @@ static void bench_dtypes(struct dvg_bench *bench, uint8_t *data)
 
     for (int i = 1; i < DIVERGE_DTYPE_COUNT; i++) {
         enum diverge_dtype dtype = (enum diverge_dtype)i;
-        struct job job = {.data = data, .bytes = MEDIUM, .dtype = dtype,
-                          .kernel = dvg_kernel_get(), .what = ALL};
+        struct job job = {
+            .data = data, .bytes = MEDIUM, .dtype = dtype, .kernel = dvg_kernel_get(), .what = ALL};
         struct job again = job;
 
         again.kernel = other;
@@ -355,7 +359,9 @@ static void bench_views(struct dvg_bench *bench, const void *data)
     wide.sizes[1] = SIDE * 16;
 
     struct dvg_bench_case cases[] = {
-        {.name = "transposed 4096 x 4096", .run = run_fingerprint, .arg = &transposed,
+        {.name = "transposed 4096 x 4096",
+         .run = run_fingerprint,
+         .arg = &transposed,
          .repeats = 1},
         {.name = "transposed 256 x 65536", .run = run_fingerprint, .arg = &wide, .repeats = 1},
     };
@@ -384,7 +390,7 @@ static double located_part(uint64_t words)
         size_t n = diverge_locate(delta, 0, words, found, CAPACITY);
 
         for (size_t k = 0; k < n && k < CAPACITY; k++)
-            named += found[k].word == word && found[k].change == (int64_t)new - (int64_t)old;
+            named += found[k].word == word && found[k].change == (int64_t) new - (int64_t)old;
     }
     return (double)named / CHANGES;
 }

@@ -51,8 +51,8 @@ __attribute__((target("avx2"))) static uint64_t read_avx2(const void *data, size
         for (int v = 0; v < 4; v++)
             sums[v] = _mm256_xor_si256(sums[v], _mm256_loadu_si256(at + v));
     }
-    sums[0] = _mm256_xor_si256(_mm256_xor_si256(sums[0], sums[1]),
-                               _mm256_xor_si256(sums[2], sums[3]));
+    sums[0] =
+        _mm256_xor_si256(_mm256_xor_si256(sums[0], sums[1]), _mm256_xor_si256(sums[2], sums[3]));
     return (uint64_t)_mm256_extract_epi64(sums[0], 0) ^ (uint64_t)_mm256_extract_epi64(sums[0], 2);
 }
 #endif

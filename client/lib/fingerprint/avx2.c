@@ -257,7 +257,8 @@ INLINE __m256 load_u32(const uint8_t *at)
  * Floats of 8 bits, by integers alone: a denormal operand would trap into microcode. `infinity` is
  * the magnitude of Inf, and those above it are NaN; `nan` the pattern of another NaN under `nan_mask`.
  */
-INLINE __m256 load_f8(const uint8_t *at, int fraction, int bias, int infinity, int nan_mask, int nan)
+INLINE __m256 load_f8(const uint8_t *at, int fraction, int bias, int infinity, int nan_mask,
+                      int nan)
 {
     __m256i bits = _mm256_cvtepu8_epi32(load_eight_bytes(at));
     __m256i magnitude = _mm256_and_si256(bits, _mm256_set1_epi32(0x7f));
@@ -507,8 +508,8 @@ INLINE __m256i widen_count(__m256i negative)
 INLINE void add_totals(struct totals *totals, const struct half *half)
 {
     totals->sum = _mm256_add_pd(totals->sum, widen_sum(half->sum));
-    totals->squares = _mm256_add_pd(
-        totals->squares, widen_sum(_mm256_add_ps(half->squares0, half->squares1)));
+    totals->squares =
+        _mm256_add_pd(totals->squares, widen_sum(_mm256_add_ps(half->squares0, half->squares1)));
     totals->min = _mm256_min_ps(totals->min, half->min);
     totals->max = _mm256_max_ps(totals->max, half->max);
     totals->zero = _mm256_add_epi64(totals->zero, widen_count(half->zero));
@@ -611,10 +612,10 @@ INLINE void add_careful(struct careful *state, __m256 x, __m256 valid, __m256 *l
     state->odd.pinf = count_equal(state->odd.pinf, x, INFINITY);
     state->odd.ninf = count_equal(state->odd.ninf, x, -INFINITY);
     state->zero = _mm256_add_epi32(state->zero, _mm256_castps_si256(is_zero));
-    totals->min = _mm256_min_ps(
-        totals->min, _mm256_blendv_ps(_mm256_set1_ps(INFINITY), value, counts));
-    totals->max = _mm256_max_ps(
-        totals->max, _mm256_blendv_ps(_mm256_set1_ps(-INFINITY), value, counts));
+    totals->min =
+        _mm256_min_ps(totals->min, _mm256_blendv_ps(_mm256_set1_ps(INFINITY), value, counts));
+    totals->max =
+        _mm256_max_ps(totals->max, _mm256_blendv_ps(_mm256_set1_ps(-INFINITY), value, counts));
     add_squares(totals, _mm256_castps256_ps128(value));
     add_squares(totals, _mm256_extractf128_ps(value, 1));
     *lane = _mm256_add_ps(*lane, with_sign(value, signs));
@@ -755,11 +756,10 @@ INLINE __m256d load_f64(const uint8_t *at)
 INLINE __m256d load_u64(const uint8_t *at)
 {
     __m256i x = load_int(at);
-    __m256i high = _mm256_or_si256(_mm256_srli_epi64(x, 32),
-                                   _mm256_castpd_si256(_mm256_set1_pd(0x1p84)));
+    __m256i high =
+        _mm256_or_si256(_mm256_srli_epi64(x, 32), _mm256_castpd_si256(_mm256_set1_pd(0x1p84)));
     __m256i low = _mm256_blend_epi16(x, _mm256_castpd_si256(_mm256_set1_pd(0x1p52)), 0xcc);
-    __m256d rest =
-        _mm256_sub_pd(_mm256_castsi256_pd(high), _mm256_set1_pd(0x1p84 + 0x1p52));
+    __m256d rest = _mm256_sub_pd(_mm256_castsi256_pd(high), _mm256_set1_pd(0x1p84 + 0x1p52));
 
     return _mm256_add_pd(rest, _mm256_castsi256_pd(low));
 }
@@ -772,8 +772,7 @@ INLINE __m256d load_i64(const uint8_t *at)
 
     high = _mm256_add_epi64(high, _mm256_castpd_si256(_mm256_set1_pd(3 * 0x1p67)));
 
-    __m256d rest =
-        _mm256_sub_pd(_mm256_castsi256_pd(high), _mm256_set1_pd(3 * 0x1p67 + 0x1p52));
+    __m256d rest = _mm256_sub_pd(_mm256_castsi256_pd(high), _mm256_set1_pd(3 * 0x1p67 + 0x1p52));
 
     return _mm256_add_pd(rest, _mm256_castsi256_pd(low));
 }

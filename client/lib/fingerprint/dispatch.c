@@ -67,16 +67,14 @@ static bool statistics_agree(const struct diverge_statistics *stats)
 {
     return stats->numel == FLOATS && stats->nan == 0 && stats->pinf == 0 && stats->ninf == 0 &&
            stats->zero == 3 && stats->min.f == -7.8125 && stats->max.f == 7.8125 &&
-           is_near(stats->sum, -20.015625, 12000) &&
-           is_near(stats->l2, 247.15212639988425, 247);
+           is_near(stats->sum, -20.015625, 12000) && is_near(stats->l2, 247.15212639988425, 247);
 }
 
 static bool floats_agree(const struct dvg_kernel *kernel)
 {
     float floats[FLOATS];
     int64_t size = FLOATS;
-    struct diverge_view view = {
-        .data = floats, .dtype = DIVERGE_F32, .ndim = 1, .sizes = &size};
+    struct diverge_view view = {.data = floats, .dtype = DIVERGE_F32, .ndim = 1, .sizes = &size};
     struct diverge_fingerprint got;
     struct diverge_fingerprint want;
     unsigned what = DIVERGE_WITH_STATISTICS | DIVERGE_WITH_SKETCH64;

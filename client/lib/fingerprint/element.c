@@ -81,7 +81,8 @@ static double decode(const struct layout *layout, unsigned bits)
     else if (exponent == 0)
         value = ldexp(fraction, 1 - layout->bias - layout->fraction);
     else
-        value = ldexp(fraction | 1U << layout->fraction, exponent - layout->bias - layout->fraction);
+        value =
+            ldexp(fraction | 1U << layout->fraction, exponent - layout->bias - layout->fraction);
     return bits & layout->sign ? -value : value;
 }
 

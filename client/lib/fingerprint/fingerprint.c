@@ -332,8 +332,7 @@ int dvg_fingerprint_with(const struct dvg_kernel *kernel, const struct diverge_v
         dvg_stats_init(&stats);
         pass.stats = &stats;
     }
-    if ((what & (DIVERGE_WITH_SKETCH32 | DIVERGE_WITH_SKETCH64)) &&
-        view->dtype != DIVERGE_OPAQUE) {
+    if ((what & (DIVERGE_WITH_SKETCH32 | DIVERGE_WITH_SKETCH64)) && view->dtype != DIVERGE_OPAQUE) {
         sketch.size = what & DIVERGE_WITH_SKETCH64 ? 64 : 32;
         clear(sketch.sums, sketch.size * sizeof(sketch.sums[0]));
         pass.sketch = &sketch;

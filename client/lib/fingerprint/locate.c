@@ -109,8 +109,8 @@ static void search_batch(struct search *search, uint64_t delta, uint64_t block, 
     }
 }
 
-size_t diverge_locate(uint64_t delta, uint64_t first, uint64_t words,
-                      struct diverge_located *found, size_t capacity)
+size_t diverge_locate(uint64_t delta, uint64_t first, uint64_t words, struct diverge_located *found,
+                      size_t capacity)
 {
     struct search search = {.found = found, .capacity = found ? capacity : 0};
     uint64_t limit = UINT64_C(1) << 58; /* words in 2^60 bytes */

@@ -56,8 +56,8 @@ static int push_dim(struct dvg_walk *walk, uint64_t size, int64_t stride)
     if (size == 1)
         return 0;
     if (__builtin_mul_overflow(stride, (int64_t)walk->item, &stride) ||
-        __builtin_mul_overflow(stride, (int64_t)size, &reach) ||
-        reach > (int64_t)DVG_MAX_BYTES || reach < -(int64_t)DVG_MAX_BYTES)
+        __builtin_mul_overflow(stride, (int64_t)size, &reach) || reach > (int64_t)DVG_MAX_BYTES ||
+        reach < -(int64_t)DVG_MAX_BYTES)
         return -1;
 
     struct dvg_dim *inner = walk->n_dims ? &walk->dims[walk->n_dims - 1] : NULL;
@@ -272,8 +272,7 @@ static void write_edge(const struct tile *tile, unsigned row, unsigned rows, uns
                         b[2 * i] = __builtin_shufflevector(a[i], a[i + (N) / 2], LOW);             \
                         b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + (N) / 2], HIGH);        \
                     }                                                                              \
-                    _Pragma("GCC unroll 16") for (unsigned i = 0; i < (N); i++)                    \
-                        a[i] = b[i];                                                               \
+                    _Pragma("GCC unroll 16") for (unsigned i = 0; i < (N); i++) a[i] = b[i];       \
                 }                                                                                  \
                 _Pragma("GCC unroll 16") for (unsigned i = 0; i < (N); i++)                        \
                     memcpy(target + (r + i) * step + c * sizeof(TYPE), &a[i], 16);                 \

@@ -194,9 +194,9 @@ static void raised_flags_do_not_leak(void **state)
 static void every_narrow_pattern_has_one_value(void **state)
 {
     static const enum diverge_dtype dtypes[] = {
-        DIVERGE_F16,      DIVERGE_BF16,       DIVERGE_U16,        DIVERGE_I16, DIVERGE_F8E4M3FN,
-        DIVERGE_F8E5M2,   DIVERGE_F8E4M3FNUZ, DIVERGE_F8E5M2FNUZ, DIVERGE_U8,  DIVERGE_I8,
-        DIVERGE_BOOL,
+        DIVERGE_F16,      DIVERGE_BF16,   DIVERGE_U16,        DIVERGE_I16,
+        DIVERGE_F8E4M3FN, DIVERGE_F8E5M2, DIVERGE_F8E4M3FNUZ, DIVERGE_F8E5M2FNUZ,
+        DIVERGE_U8,       DIVERGE_I8,     DIVERGE_BOOL,
     };
     const struct dvg_kernel *kernel;
 

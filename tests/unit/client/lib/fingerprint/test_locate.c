@@ -67,7 +67,7 @@ static void names_every_single_word_change(void **state)
         if (old == new)
             assert_int_equal(n, 0);
         else
-            assert_true(n <= CAPACITY && names(found, n, word, (int64_t)new - (int64_t)old));
+            assert_true(n <= CAPACITY && names(found, n, word, (int64_t) new - (int64_t)old));
     }
 }
 
@@ -93,7 +93,8 @@ static void names_the_extreme_changes(void **state)
 static void finds_nothing_where_nothing_is(void **state)
 {
     uint32_t changes[] = {5, 77};
-    uint64_t two = diverge_checksum_add(checksum(&changes[0], 1, 10), checksum(&changes[1], 1, 900));
+    uint64_t two =
+        diverge_checksum_add(checksum(&changes[0], 1, 10), checksum(&changes[1], 1, 900));
     struct diverge_located found[CAPACITY];
 
     (void)state;

@@ -107,8 +107,7 @@ static void random_splits_add_up(void **unused)
             uint64_t part = 1 + random_below(&state, round & 1 ? 9 : 7000);
 
             part = part < size - at ? part : size - at;
-            sum = diverge_checksum_add(
-                diverge_checksum_bytes(data + at, part, offset + at), sum);
+            sum = diverge_checksum_add(diverge_checksum_bytes(data + at, part, offset + at), sum);
             at += part;
         }
         assert_true(sum == whole);
@@ -149,8 +148,7 @@ static void check_shard(const struct dvg_kernel *kernel, enum diverge_dtype dtyp
 }
 
 static void check_total(const struct diverge_fingerprint *whole, uint64_t checksum,
-                        const struct diverge_statistics *stats, const double *sketch,
-                        double scale)
+                        const struct diverge_statistics *stats, const double *sketch, double scale)
 {
     assert_true(checksum == whole->checksum);
     assert_int_equal(stats->numel, whole->stats.numel);
@@ -169,7 +167,8 @@ static void random_shards_add_up(void **unused)
     (void)unused;
     for (int round = 0; round < ROUNDS * 2; round++) {
         enum diverge_dtype dtype = dtypes[random_below(&state, 6)];
-        const struct dvg_kernel *kernel = kernel_at(round & 1) ? kernel_at(round & 1) : kernel_at(0);
+        const struct dvg_kernel *kernel =
+            kernel_at(round & 1) ? kernel_at(round & 1) : kernel_at(0);
         uint64_t shape[] = {1 + random_below(&state, 40), 1 + random_below(&state, 700)};
         uint8_t *data = make(&state, dtype, shape[0] * shape[1], 1);
         struct diverge_fingerprint whole =
@@ -316,7 +315,8 @@ static void any_strides_give_the_dense_tensor_s_fingerprint(void **unused)
 
     (void)unused;
     for (int round = 0; round < ROUNDS * 10; round++) {
-        const struct dvg_kernel *kernel = kernel_at(round & 1) ? kernel_at(round & 1) : kernel_at(0);
+        const struct dvg_kernel *kernel =
+            kernel_at(round & 1) ? kernel_at(round & 1) : kernel_at(0);
         struct strided strided;
         struct diverge_fingerprint got;
         struct diverge_fingerprint want;
@@ -336,7 +336,8 @@ static void strides_and_extents_go_together(void **unused)
 
     (void)unused;
     for (int round = 0; round < ROUNDS * 5; round++) {
-        const struct dvg_kernel *kernel = kernel_at(round & 1) ? kernel_at(round & 1) : kernel_at(0);
+        const struct dvg_kernel *kernel =
+            kernel_at(round & 1) ? kernel_at(round & 1) : kernel_at(0);
         struct diverge_extent extents[64];
         struct strided strided;
         uint64_t want = 0;
@@ -356,8 +357,7 @@ static void strides_and_extents_go_together(void **unused)
             global += random_below(&state, round & 2 ? 20 : 5000);
             extents[n++] = (struct diverge_extent){.start = global, .length = length};
             want = diverge_checksum_add(
-                want,
-                slow_checksum(strided.dense + at * item, length * item, global * item));
+                want, slow_checksum(strided.dense + at * item, length * item, global * item));
             at += length;
             global += length;
         }
@@ -381,10 +381,10 @@ static void strides_and_extents_go_together(void **unused)
 /* Matrices large enough for panels, with rows that end anywhere in a block. */
 static void transposed_matrices_go_through_panels(void **unused)
 {
-    static const int64_t shapes[][2] = {{512, 512},   {1000, 333}, {33, 20000},
+    static const int64_t shapes[][2] = {{512, 512}, {1000, 333}, {33, 20000},
                                         {3, 70000}, {77, 1025},  {2048, 40}};
-    static const enum diverge_dtype dtypes[] = {DIVERGE_F32, DIVERGE_BF16, DIVERGE_U8,
-                                                DIVERGE_F64, DIVERGE_C128};
+    static const enum diverge_dtype dtypes[] = {DIVERGE_F32, DIVERGE_BF16, DIVERGE_U8, DIVERGE_F64,
+                                                DIVERGE_C128};
     uint64_t state = 6;
     const struct dvg_kernel *kernel;
 

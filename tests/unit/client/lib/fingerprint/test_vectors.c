@@ -114,7 +114,8 @@ static void keys_are_the_reference_s(void **state)
 
     (void)state;
     for (int r = 0; r < 4; r++) {
-        assert_int_equal(dvg_key_low[r], (uint32_t)cJSON_GetArrayItem(get(json, "KL"), r)->valueint);
+        assert_int_equal(dvg_key_low[r],
+                         (uint32_t)cJSON_GetArrayItem(get(json, "KL"), r)->valueint);
         assert_int_equal(dvg_key_high[r],
                          (uint32_t)cJSON_GetArrayItem(get(json, "KH"), r)->valueint);
     }
@@ -125,8 +126,7 @@ static void keys_are_the_reference_s(void **state)
 
         snprintf(text, sizeof(text), "%llu", (unsigned long long)dvg_block_key(b));
         assert_string_equal(text, get_text(get(json, "S"), (const char *[]){"0", "1", "2"}[b]));
-        snprintf(text, sizeof(text), "%016llx",
-                 (unsigned long long)dvg_counter(DVG_SEED_V, b));
+        snprintf(text, sizeof(text), "%016llx", (unsigned long long)dvg_counter(DVG_SEED_V, b));
         assert_string_equal(text, cJSON_GetArrayItem(get(json, "V"), (int)b)->valuestring);
     }
     assert_int_equal(dvg_block_key(UINT64_C(1) << 40),
