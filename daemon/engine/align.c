@@ -54,6 +54,7 @@ struct call {
     uint64_t op;
     uint64_t signature; /* op and its records' roles, slots and names */
     uint64_t values;    /* what the call wrote */
+    uint64_t inputs;    /* what it read */
     uint32_t first;
     uint32_t count;
 };
@@ -90,14 +91,16 @@ static struct call make_call(const struct engine_options *options, int side,
                              const struct trace_chunk *chunk, uint32_t first)
 {
     const struct trace_site *const *sites = chunk->layout->sites;
-    struct call call = {.first = first, .values = HASH_START};
+    struct call call = {.first = first, .values = HASH_START, .inputs = HASH_START};
     call.group = hash_group(options, side, sites[first]);
     call.op = call.signature = hash_number(hash_text(HASH_START, sites[first]->op), 1);
     uint32_t i = first;
     do {
         const struct trace_site *site = sites[i];
         call.signature = hash_record(options, side, call.signature, site);
-        if (site->role != DIVERGE_ROLE_INPUT && !(site->flags & DIVERGE_FLAG_UNINITIALISED))
+        if (site->role == DIVERGE_ROLE_INPUT)
+            call.inputs = hash_number(call.inputs, chunk->value[i]);
+        else if (!(site->flags & DIVERGE_FLAG_UNINITIALISED))
             call.values = hash_number(call.values, chunk->value[i]);
         i++;
     } while (i < chunk->count && same_call(sites[first], sites[i]));
@@ -180,8 +183,10 @@ static struct sequence make_sequence(struct pool *arena, const struct call *call
     struct sequence sequence = {.tokens = POOL_ARRAY(arena, struct token, count),
                                 .count = count};
     for (size_t i = 0; i < count; i++)
-        sequence.tokens[i] = (struct token){
-            .kind = calls[i].op, .exact = calls[i].signature, .value = calls[i].values};
+        sequence.tokens[i] = (struct token){.kind = calls[i].op,
+                                            .exact = calls[i].signature,
+                                            .value = calls[i].values,
+                                            .inputs = calls[i].inputs};
     return sequence;
 }
 

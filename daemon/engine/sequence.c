@@ -21,7 +21,7 @@ struct matching {
 
 static bool tokens_agree(const struct token *a, const struct token *b)
 {
-    return a->exact == b->exact && a->value == b->value;
+    return a->exact == b->exact && a->value == b->value && a->inputs == b->inputs;
 }
 
 static bool same_structure(const struct sequence *a, const struct sequence *b)
@@ -42,8 +42,8 @@ static int64_t score(const struct token *a, const struct token *b)
         return -1;
     int64_t points = INT64_C(1) << 42;
     if (a->exact == b->exact)
-        points += INT64_C(1) << 21;
-    return points + (a->value == b->value);
+        points += INT64_C(1) << 22;
+    return points + 2 * (a->value == b->value) + (a->inputs == b->inputs);
 }
 
 enum step { STEP_MATCH = 1, STEP_SKIP_A, STEP_SKIP_B };
@@ -206,6 +206,8 @@ static int order(const struct sequence *a, const struct sequence *b)
             return x->exact < y->exact ? -1 : 1;
         if (x->value != y->value)
             return x->value < y->value ? -1 : 1;
+        if (x->inputs != y->inputs)
+            return x->inputs < y->inputs ? -1 : 1;
     }
     return 0;
 }

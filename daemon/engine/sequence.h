@@ -11,7 +11,9 @@
 struct token {
     uint64_t kind;  /* only tokens of equal kind match */
     uint64_t exact; /* matches of equal `exact` are better */
-    uint64_t value; /* breaks ties: of equally good matchings, the one with more equal values */
+    /* Break ties: of equally good matchings, the one with more equal values, and equal inputs. */
+    uint64_t value;
+    uint64_t inputs;
 };
 
 struct sequence {
