@@ -72,8 +72,10 @@
     X(TOTALS, "SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM chunks),"                 \
               " (SELECT count(*) FROM layouts), (SELECT count(*) FROM sites),"                     \
               " (SELECT coalesce(sum(records), 0) FROM tracks)")                                   \
-    X(TRACK_RANGE, "SELECT min(segment), max(segment) FROM segments"                               \
-                   " WHERE stream = ?1 AND tier = ?2")                                             \
+    /* Two look-ups in the index; min and max in one query would walk all of the track. */         \
+    X(TRACK_RANGE,                                                                                 \
+      "SELECT (SELECT min(segment) FROM segments WHERE stream = ?1 AND tier = ?2),"                \
+      " (SELECT max(segment) FROM segments WHERE stream = ?1 AND tier = ?2)")                      \
     X(RUN_TALLY,                                                                                   \
       "SELECT count(*), coalesce(sum(outcome IS NOT NULL), 0), coalesce(sum(outcome = 1), 0),"     \
       " coalesce(sum(outcome IS NULL AND closed_unix_us IS NULL), 0) FROM streams AS s"            \
