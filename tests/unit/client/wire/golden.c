@@ -224,7 +224,11 @@ static void error(struct dvg_buffer *out)
 
 static void state(struct dvg_buffer *out)
 {
-    const struct dvg_state message = {.read_only = 1, .text = text("the store's disk is full")};
+    const struct dvg_state message = {
+        .read_only = 1,
+        .text = text("the store's disk is full: free space, or run divergectl gc; keep what is not "
+                     "acknowledged"),
+    };
     must(dvg_state_encode(out, &message));
 }
 

@@ -135,6 +135,71 @@ static void runs_of_sites_give_the_order_of_records(void **state)
     assert_int_equal(lab_number(lab, "SELECT count(DISTINCT layout) FROM segments WHERE tier = 3"), 2);
 }
 
+/* A golden frame by its title. */
+static struct dvg_buffer golden(const char *wanted)
+{
+    struct dvg_buffer frame;
+    dvg_buffer_init(&frame, DVG_FRAME_MAX);
+    const char *title;
+    for (unsigned i = 0; golden_frame(i, &frame, &title); i++) {
+        if (!strcmp(title, wanted))
+            return frame;
+        dvg_buffer_clear(&frame);
+    }
+    fail_msg("no golden frame is called %s", wanted);
+    return frame;
+}
+
+static void assert_golden(const uint8_t *data, size_t size, const char *title)
+{
+    struct dvg_buffer frame = golden(title);
+    assert_int_equal(size, frame.size);
+    assert_memory_equal(data, frame.data, size);
+    dvg_buffer_fini(&frame);
+}
+
+static int send_golden(struct lab *lab, const char *title)
+{
+    struct dvg_buffer frame = golden(title);
+    assert_int_equal(dvg_buffer_append(&lab->out, frame.data, frame.size), 0);
+    dvg_buffer_fini(&frame);
+    return lab_send(lab, 5);
+}
+
+/* The transcript of PROTOCOL.md is a real one: these are the bytes that this daemon answers with. */
+static void the_golden_answers_are_what_the_daemon_says(void **state)
+{
+    struct lab *lab = *state;
+    struct lab_hello other = {.stream = 1, .run = 1, .epoch = 1, .name = "digits"};
+    assert_int_equal(lab_hello(lab, 4, &other, NULL), 0);
+    ingest_closed(lab->ingest, 4);
+
+    assert_int_equal(send_golden(lab, "producer: HELLO"), 0);
+    assert_golden(lab->replies.data, lab->replies.size, "daemon: WELCOME");
+    static const char *const rest[] = {
+        "producer: METADATA, sequence number 1", "producer: STRINGS 1 to 4",
+        "producer: SITES 1 and 2",               "producer: TYPES 1 and 2",
+        "producer: ARGUMENTS",                   "producer: PART, sequence number 2",
+        "producer: END, sequence number 3",      "producer: BYE, sequence number 4",
+    };
+    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++) {
+        assert_int_equal(send_golden(lab, rest[i]), 0);
+        assert_int_equal(lab->replies.size, 0);
+    }
+    dvg_fault_arm(DVG_FAULT_WRITE, 0, ENOSPC, true);
+    assert_int_equal(ingest_commit(lab->ingest), DIVERGE_EFULL);
+    dvg_fault_disarm();
+    struct ingest_notice notice;
+    assert_true(ingest_next_notice(lab->ingest, &notice));
+    assert_golden(notice.frame.data, notice.frame.size, "daemon, when its disk is full: STATE");
+    assert_int_equal(ingest_commit(lab->ingest), 0);
+    assert_true(ingest_next_notice(lab->ingest, &notice)); /* STATE with 0 */
+    assert_true(ingest_next_notice(lab->ingest, &notice));
+    assert_golden(notice.frame.data, notice.frame.size, "daemon: ACK through 4");
+    assert_int_equal(lab_bye(lab, 5, 9), DIVERGE_EGAP);
+    assert_golden(lab->replies.data, lab->replies.size, "daemon, instead: ERROR");
+}
+
 /* ---- sequence numbers ---- */
 
 static void repeated_messages_are_ignored_and_acknowledged(void **state)
@@ -607,6 +672,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         CASE(golden_conversation_is_stored),
+        CASE(the_golden_answers_are_what_the_daemon_says),
         CASE(nothing_is_acknowledged_before_it_is_committed),
         CASE(what_was_acknowledged_survives_a_restart),
         CASE(names_are_settled_and_runs_are_joined),
