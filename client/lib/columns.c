@@ -55,8 +55,7 @@ static int grow(struct dvg_columns *columns)
         return 0;
     uint32_t capacity = columns->capacity ? columns->capacity * 2 : ROWS_FIRST;
     for (int i = 0; i < DVG_COLUMN_COUNT; i++) {
-        uint8_t *data =
-            realloc(columns->data[i], capacity * dvg_column_width((enum dvg_column)i));
+        uint8_t *data = realloc(columns->data[i], capacity * dvg_column_width((enum dvg_column)i));
         if (!data)
             return DIVERGE_ENOMEM;
         columns->data[i] = data;
@@ -165,8 +164,8 @@ int dvg_columns_encode(struct dvg_columns *columns, uint64_t segment, uint64_t s
         .sketches = buffer_bytes(&columns->sketches),
     };
     for (int i = 0; i < DVG_COLUMN_COUNT; i++)
-        part.columns[i] = column_bytes(columns->data[i], dvg_column_width((enum dvg_column)i),
-                                       columns->count);
+        part.columns[i] =
+            column_bytes(columns->data[i], dvg_column_width((enum dvg_column)i), columns->count);
     int rc = dvg_part_encode(out, seq, &part);
     if (rc)
         return rc;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns the records of one (lane, tier) from rows into columns, and those into PART frames. Sender only.
+ * Turns the records of one (lane, tier) from rows into columns, and those into PART frames. Sender
+ * only.
  */
 #ifndef CLIENT_LIB_COLUMNS_H
 #define CLIENT_LIB_COLUMNS_H

@@ -47,7 +47,8 @@ static bool parse_number(const char *text, uint64_t max, uint64_t *ret)
     return true;
 }
 
-/* What identifies and scopes a run is for whoever launches the job: the variable wins over the program's option. */
+/* What identifies and scopes a run is for whoever launches the job: the variable wins over the
+ * program's option. */
 static const char *launched(const char *variable, const char *given)
 {
     const char *value = environment(variable);
@@ -132,10 +133,11 @@ static int set_name(struct dvg_config *config, const char *given, struct dvg_err
         bool fits = size < DVG_NAME_MAX;
         bool valid = is_name_byte(*at, size == 0);
         if (chosen && !(fits && valid))
-            return refuse(error, DIVERGE_EINVAL,
-                          "run name '%.128s': expected at most %d of A-Z a-z 0-9 . _ -, the first a "
-                          "letter or digit",
-                          text, DVG_NAME_MAX);
+            return refuse(
+                error, DIVERGE_EINVAL,
+                "run name '%.128s': expected at most %d of A-Z a-z 0-9 . _ -, the first a "
+                "letter or digit",
+                text, DVG_NAME_MAX);
         if (fits && (valid || size))
             config->name[size++] = valid ? *at : '-';
     }
@@ -157,9 +159,10 @@ static int set_ranks(struct dvg_config *config, const struct diverge_options *op
     if (rc)
         return rc;
     if (rank >= DVG_RANKS_MAX || !world || world > DVG_RANKS_MAX || rank >= world)
-        return refuse(error, DIVERGE_EINVAL, "rank %llu of %llu ranks: rank must be below the "
-                      "number of ranks, at most %d", (unsigned long long)rank,
-                      (unsigned long long)world, DVG_RANKS_MAX);
+        return refuse(error, DIVERGE_EINVAL,
+                      "rank %llu of %llu ranks: rank must be below the "
+                      "number of ranks, at most %d",
+                      (unsigned long long)rank, (unsigned long long)world, DVG_RANKS_MAX);
     config->rank = (uint32_t)rank;
     config->world = (uint32_t)world;
     return 0;
@@ -253,7 +256,8 @@ static bool has_step(const struct dvg_config *config, uint64_t step)
     return config->n_steps == 0;
 }
 
-/* A step's own boundaries go with it: the state before it and after it. Init goes with boundary 0. */
+/* A step's own boundaries go with it: the state before it and after it. Init goes with boundary 0.
+ */
 static bool has_segment(const struct dvg_config *config, uint64_t segment)
 {
     if (segment == 0)
@@ -321,13 +325,14 @@ static int set_socket(struct dvg_config *config, const char *given, struct dvg_e
     else if (runtime && *runtime == '/') /* the XDG specification has relative ones ignored */
         size = snprintf(path, sizeof(path), "%s/diverge/diverged.sock", runtime);
     else
-        size = snprintf(path, sizeof(path), "/tmp/diverge-%lu/diverged.sock",
-                        (unsigned long)getuid());
+        size =
+            snprintf(path, sizeof(path), "/tmp/diverge-%lu/diverged.sock", (unsigned long)getuid());
     if (size < 0 || size > DVG_SOCKET_PATH_MAX)
-        return refuse(error, DIVERGE_EINVAL,
-                      "the socket's path has %d bytes, a Unix socket takes %d; set DIVERGE_SOCKET to "
-                      "a shorter one: %.200s",
-                      size, DVG_SOCKET_PATH_MAX, path);
+        return refuse(
+            error, DIVERGE_EINVAL,
+            "the socket's path has %d bytes, a Unix socket takes %d; set DIVERGE_SOCKET to "
+            "a shorter one: %.200s",
+            size, DVG_SOCKET_PATH_MAX, path);
     memcpy(config->socket_path, path, (size_t)size + 1);
     return 0;
 }
@@ -335,8 +340,9 @@ static int set_socket(struct dvg_config *config, const char *given, struct dvg_e
 static int set_path(char ret[PATH_MAX], const char *text, struct dvg_error *error)
 {
     int size = snprintf(ret, PATH_MAX, "%s", text);
-    return size < 0 || size >= PATH_MAX ? refuse(error, DIVERGE_EINVAL, "path too long: %.80s…", text)
-                                        : 0;
+    return size < 0 || size >= PATH_MAX
+               ? refuse(error, DIVERGE_EINVAL, "path too long: %.80s…", text)
+               : 0;
 }
 
 static int set_spool_dir(struct dvg_config *config, const char *given, struct dvg_error *error)
@@ -415,7 +421,8 @@ int dvg_config_init(struct dvg_config *config, const struct diverge_options *giv
     take_options(&options, given);
     memset(config, 0, sizeof(*config));
     config->flags = options.flags;
-    const char *recording = options.recording ? options.recording : environment("DIVERGE_RECORDING");
+    const char *recording =
+        options.recording ? options.recording : environment("DIVERGE_RECORDING");
     int rc = set_name(config, options.name, error);
     rc = rc ? rc : set_run_id(config, options.run_id, error);
     rc = rc ? rc : set_ranks(config, &options, error);

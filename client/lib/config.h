@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session's options, settled: what the caller gave, else the environment's, else the default. Read once
- * when the session opens, constant after that.
+ * A session's options, settled: what the caller gave, else the environment's, else the default.
+ * Read once when the session opens, constant after that.
  */
 #ifndef CLIENT_LIB_CONFIG_H
 #define CLIENT_LIB_CONFIG_H
@@ -13,7 +13,8 @@
 #include <diverge/diverge.h>
 
 enum {
-    DVG_SOCKET_PATH_MAX = 107, /* bytes, without the NUL; longer ones are cut by the kernel's struct */
+    DVG_SOCKET_PATH_MAX =
+        107, /* bytes, without the NUL; longer ones are cut by the kernel's struct */
     DVG_STEP_RANGES_MAX = 64,
     DVG_NAME_MAX = 127,
     DVG_SPEC_MAX = 1024,
@@ -57,8 +58,9 @@ int dvg_config_init(struct dvg_config *config, const struct diverge_options *opt
 uint8_t dvg_config_wanted(const struct dvg_config *config, uint64_t segment);
 
 /*
- * Whether `dir` can be trusted with a socket or a spool: a folder, no link, of this user or root, that others
- * cannot write. EPERM with *error; ENOTFOUND when there is none, made first when `make`.
+ * Whether `dir` can be trusted with a socket or a spool: a folder, no link, of this user or root,
+ * that others cannot write. EPERM with *error; ENOTFOUND when there is none, made first when
+ * `make`.
  */
 int dvg_folder_check(const char *dir, bool make, struct dvg_error *error);
 

@@ -165,7 +165,8 @@ static void receive(struct dvg_sender *sender)
 
 /* ---- what goes out --------------------------------------------------------------------------- */
 
-/* Definitions before the frames that use them: those known now are enough for all frames made so far. */
+/* Definitions before the frames that use them: those known now are enough for all frames made so
+ * far. */
 static int fill_out(struct dvg_sender *sender)
 {
     struct dvg_buffer *out = &sender->link.out;
@@ -235,8 +236,7 @@ void dvg_sender_converse(struct dvg_sender *sender, short events)
     uint64_t now = dvg_now_ns();
     if (sender->link.state != DVG_LINK_DOWN && (events & (POLLIN | POLLHUP | POLLERR)))
         receive(sender);
-    if (!sender->dead && sender->link.state == DVG_LINK_GREETING &&
-        now >= sender->link.deadline_ns)
+    if (!sender->dead && sender->link.state == DVG_LINK_GREETING && now >= sender->link.deadline_ns)
         lose(sender);
     if (!sender->dead && sender->link.state == DVG_LINK_DOWN && now >= sender->link.retry_ns)
         start(sender, now);

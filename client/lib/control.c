@@ -60,7 +60,8 @@ static int wait_for(const struct dvg_control_link *link, short events, uint64_t 
     }
 }
 
-/* A request that is cut by the timeout leaves the connection in the middle of a frame: it is over then. */
+/* A request that is cut by the timeout leaves the connection in the middle of a frame: it is over
+ * then. */
 static int send_all(struct dvg_control_link *link, const uint8_t *bytes, size_t size,
                     uint64_t end_ns)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control connection that divergectl uses: a request is JSON text, so is the reply. Not part of the
- * exported library. One connection, one thread; calls block up to their timeout.
+ * The control connection that divergectl uses: a request is JSON text, so is the reply. Not part of
+ * the exported library. One connection, one thread; calls block up to their timeout.
  */
 #ifndef CLIENT_LIB_CONTROL_H
 #define CLIENT_LIB_CONTROL_H
@@ -23,9 +23,9 @@ int dvg_control_open(struct dvg_control_link *link, const char *path);
 void dvg_control_close(struct dvg_control_link *link);
 
 /*
- * Sends `json` (size bytes) and waits for the reply: *ret borrows it until the next call (not NUL-terminated).
- * EAGAIN: none within `timeout_ms` (the connection can still be used), EUNAVAIL: the daemon went away,
- * EPROTO, or the status of the daemon's ERROR message.
+ * Sends `json` (size bytes) and waits for the reply: *ret borrows it until the next call (not
+ * NUL-terminated). EAGAIN: none within `timeout_ms` (the connection can still be used), EUNAVAIL:
+ * the daemon went away, EPROTO, or the status of the daemon's ERROR message.
  */
 int dvg_control_call(struct dvg_control_link *link, const char *json, size_t size, int timeout_ms,
                      const char **ret, size_t *ret_size);

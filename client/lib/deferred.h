@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records that were reserved in order and are completed later, from any thread. While one is open its entry stays
- * in the ring, because the sender stops there; so a slot may point at it.
+ * Records that were reserved in order and are completed later, from any thread. While one is open
+ * its entry stays in the ring, because the sender stops there; so a slot may point at it.
  */
 #ifndef CLIENT_LIB_DEFERRED_H
 #define CLIENT_LIB_DEFERRED_H
@@ -13,7 +13,8 @@
 #include "client/lib/lock.h"
 #include "client/lib/ring.h"
 
-/* What a reservation outside the filter gets: completing it is fine and does nothing, any number of times. */
+/* What a reservation outside the filter gets: completing it is fine and does nothing, any number of
+ * times. */
 #define DVG_TOKEN_FILTERED UINT64_MAX
 
 struct dvg_deferred_slot {
@@ -33,7 +34,8 @@ struct dvg_deferred {
 };
 
 void dvg_deferred_fini(struct dvg_deferred *deferred);
-/* A free slot, taken: its token, 0 when out of memory. Nothing can be completed before dvg_deferred_set. */
+/* A free slot, taken: its token, 0 when out of memory. Nothing can be completed before
+ * dvg_deferred_set. */
 uint64_t dvg_deferred_take(struct dvg_deferred *deferred);
 /* The entry of a token; it is not published yet. */
 void dvg_deferred_set(struct dvg_deferred *deferred, uint64_t token, struct dvg_entry *entry,

@@ -129,8 +129,8 @@ struct known {
 };
 
 /*
- * Readers walk a table without a lock: slots are filled once, from NULL, and a table that has grown too small
- * is replaced, not freed, until the session ends.
+ * Readers walk a table without a lock: slots are filled once, from NULL, and a table that has grown
+ * too small is replaced, not freed, until the session ends.
  */
 struct dvg_strings {
     struct dvg_strings *older;
@@ -151,8 +151,8 @@ static const struct known *strings_find(const struct dvg_strings *table, uint64_
                                         const char *text, size_t size)
 {
     for (uint32_t i = (uint32_t)hash;; i++) {
-        const struct known *known = atomic_load_explicit(&table->slots[i & (table->capacity - 1)],
-                                                         memory_order_acquire);
+        const struct known *known =
+            atomic_load_explicit(&table->slots[i & (table->capacity - 1)], memory_order_acquire);
         if (!known)
             return NULL;
         if (known->hash == hash && known->size == size && memcmp(known->text, text, size) == 0)
@@ -198,7 +198,8 @@ static struct known *known_new(uint64_t hash, const char *text, size_t size)
     return known;
 }
 
-/* Gives `known` its number: that of `clean` when this was its other spelling. Under define->lock. */
+/* Gives `known` its number: that of `clean` when this was its other spelling. Under define->lock.
+ */
 static int known_number(struct dvg_define *define, struct known *known, const char *clean,
                         size_t size)
 {
@@ -296,8 +297,8 @@ int dvg_define_site(struct dvg_define *define, const struct dvg_site *site, uint
 
 static uint64_t type_hash(const struct dvg_type *type)
 {
-    uint8_t head[16] = {type->kind, type->dtype, type->ndim, type->placement, type->has_strides,
-                        type->global_ndim};
+    uint8_t head[16] = {type->kind,      type->dtype,       type->ndim,
+                        type->placement, type->has_strides, type->global_ndim};
     dvg_store_u32(head + 8, type->group);
     dvg_store_u32(head + 12, type->n_extents);
     uint64_t hash = dvg_hash_bytes(head, sizeof(head), 0);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a session has given numbers to: strings, sites, types, and the argument texts that it has seen.
- * Numbers count from 1 in order of first appearance and never change. The packed definitions are kept for
- * the session's life, because every connection and every spool file starts with none.
+ * What a session has given numbers to: strings, sites, types, and the argument texts that it has
+ * seen. Numbers count from 1 in order of first appearance and never change. The packed definitions
+ * are kept for the session's life, because every connection and every spool file starts with none.
  *
- * Any thread; adding takes define->lock, looking up a known string takes none. Every table has a cap: past
- * it new definitions are refused with ELIMIT (and their records dropped), known ones go on.
+ * Any thread; adding takes define->lock, looking up a known string takes none. Every table has a
+ * cap: past it new definitions are refused with ELIMIT (and their records dropped), known ones go
+ * on.
  */
 #ifndef CLIENT_LIB_DEFINE_H
 #define CLIENT_LIB_DEFINE_H
@@ -29,7 +30,7 @@ enum dvg_definition {
 enum {
     DVG_DEFINE_SITES_MAX = 4 << 20,
     DVG_DEFINE_TYPES_MAX = 1 << 20,
-    DVG_DEFINE_EXTENTS_MAX = 1 << 14,       /* of one type */
+    DVG_DEFINE_EXTENTS_MAX = 1 << 14, /* of one type */
     DVG_DEFINE_STRING_BYTES_MAX = 128 << 20,
     DVG_DEFINE_TYPE_BYTES_MAX = 256 << 20,
     DVG_DEFINE_ARGUMENT_BYTES_MAX = 64 << 20, /* past it digests go without their texts */
@@ -37,10 +38,10 @@ enum {
 
 /* A type and its number; lives as long as the session, never changes. */
 struct dvg_type_entry {
-    struct dvg_type type;   /* its arrays point into `data`; strides is always there for tensors */
+    struct dvg_type type; /* its arrays point into `data`; strides is always there for tensors */
     uint32_t number;
     uint64_t hash;
-    struct dvg_type_entry *next; /* in its bucket, under define->lock */
+    struct dvg_type_entry *next;  /* in its bucket, under define->lock */
     struct dvg_type_entry *older; /* for fini */
     int64_t data[];
 };
@@ -78,7 +79,8 @@ struct dvg_define {
 int dvg_define_init(struct dvg_define *define);
 void dvg_define_fini(struct dvg_define *define);
 
-/* The number of a text: 0 for "" and when it cannot be kept (out of memory, cap). ~20 ns when known. */
+/* The number of a text: 0 for "" and when it cannot be kept (out of memory, cap). ~20 ns when
+ * known. */
 uint32_t dvg_define_string(struct dvg_define *define, const char *text, size_t size);
 int dvg_define_site(struct dvg_define *define, const struct dvg_site *site, uint32_t *ret_number);
 /* EINVAL: it is no type (see dvg_type_next). Copies what `type` borrows. */
@@ -88,9 +90,9 @@ int dvg_define_type(struct dvg_define *define, const struct dvg_type *type,
 void dvg_define_argument(struct dvg_define *define, uint64_t digest, const char *text, size_t size);
 
 /*
- * Sender: appends the next frame of definitions behind `cursor` to `out` and moves the cursor: 1, 0 when there
- * is none, or negative. Repeated until 0, everything defined before the first call is out, in an order in which
- * nothing is used before it is defined.
+ * Sender: appends the next frame of definitions behind `cursor` to `out` and moves the cursor: 1, 0
+ * when there is none, or negative. Repeated until 0, everything defined before the first call is
+ * out, in an order in which nothing is used before it is defined.
  */
 int dvg_define_next(struct dvg_define *define, struct dvg_cursor *cursor, struct dvg_buffer *out);
 

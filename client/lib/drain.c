@@ -21,7 +21,8 @@ int dvg_sender_put(struct dvg_sender *sender, int tier, uint64_t records)
     return rc;
 }
 
-/* From here on this tier of the segment is dropped: a hole in its middle would look like other work. */
+/* From here on this tier of the segment is dropped: a hole in its middle would look like other
+ * work. */
 static void shed_tier(struct dvg_sender *sender, int tier, uint64_t records)
 {
     sender->shed |= (uint8_t)(1u << tier);
@@ -121,8 +122,8 @@ static bool drain_lane(struct dvg_sender *sender, struct dvg_feed *feed, uint64_
 }
 
 /*
- * Looks at what may be drained: the oldest segment that has ended, or else the open one as far as it goes.
- * Under the session's mutex no segment ends, so the heads seen belong to the open one.
+ * Looks at what may be drained: the oldest segment that has ended, or else the open one as far as
+ * it goes. Under the session's mutex no segment ends, so the heads seen belong to the open one.
  */
 static struct dvg_closed *look(struct dvg_sender *sender)
 {

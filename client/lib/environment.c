@@ -174,8 +174,7 @@ static int add_command_line(struct dvg_metadata_set *set)
     dvg_buffer_init(&line, DVG_TEXT_MAX);
     int in_secret = 0;
     int full = 0;
-    for (size_t at = strlen(arguments) + 1; at < size && !full;
-         at += strlen(arguments + at) + 1) {
+    for (size_t at = strlen(arguments) + 1; at < size && !full; at += strlen(arguments + at) + 1) {
         full = line.size ? dvg_buffer_append(&line, " ", 1) : 0;
         full = full ? full : dvg_argument_redact(&line, arguments + at, &in_secret);
     }

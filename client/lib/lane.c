@@ -39,11 +39,11 @@ static inline bool same_sizes(const uint8_t *known, const int64_t *given, int nd
 
 static bool same_sharding(const struct dvg_type *type, const struct diverge_sharding *sharding)
 {
-    return sharding ? type->placement == (uint8_t)sharding->placement &&
-                          type->group == sharding->group && sharding->ndim == type->global_ndim &&
-                          same_sizes(type->global_sizes, sharding->global_sizes, sharding->ndim)
-                    : type->placement == DIVERGE_PLACEMENT_WHOLE && !type->global_ndim &&
-                          !type->group;
+    return sharding
+               ? type->placement == (uint8_t)sharding->placement &&
+                     type->group == sharding->group && sharding->ndim == type->global_ndim &&
+                     same_sizes(type->global_sizes, sharding->global_sizes, sharding->ndim)
+               : type->placement == DIVERGE_PLACEMENT_WHOLE && !type->global_ndim && !type->group;
 }
 
 /* Whether the record is of the same type as the last one at its site. */
@@ -83,8 +83,8 @@ static int tensor_type(const struct diverge_tensor *tensor, struct dvg_type *ret
     const struct diverge_view *view = &tensor->view;
     const struct diverge_sharding *sharding = tensor->sharding;
     if (view->ndim < 0 || view->ndim > DIVERGE_MAX_NDIM || (view->ndim && !view->sizes) ||
-        (unsigned)view->dtype >= DIVERGE_DTYPE_COUNT ||
-        view->n_extents > DVG_DEFINE_EXTENTS_MAX || (view->n_extents && !view->extents))
+        (unsigned)view->dtype >= DIVERGE_DTYPE_COUNT || view->n_extents > DVG_DEFINE_EXTENTS_MAX ||
+        (view->n_extents && !view->extents))
         return DIVERGE_EINVAL;
     if (sharding && (sharding->ndim < 0 || sharding->ndim > DIVERGE_MAX_NDIM ||
                      (sharding->ndim && !sharding->global_sizes) ||
@@ -212,7 +212,8 @@ static int input_value(struct diverge_lane *lane, const struct dvg_draft *draft,
     return diverge_fingerprint(&draft->tensor->view, lane->session->compute[draft->tier], scratch);
 }
 
-/* Bytes after which the sender is told: often enough to keep room, seldom enough to cost nothing. */
+/* Bytes after which the sender is told: often enough to keep room, seldom enough to cost nothing.
+ */
 static uint64_t wake_distance(const struct diverge_lane *lane)
 {
     const uint64_t most = 256 * 1024;
@@ -312,8 +313,8 @@ static int commit(struct diverge_lane *lane, struct dvg_call *call, const struct
     bool deferred = draft->token != 0;
     bool nonfinite = fingerprint ? dvg_fingerprint_is_nonfinite(fingerprint)
                                  : deferred || (draft->value->state & DVG_STATE_NONFINITE);
-    bool has_sketch = deferred ? wants_sketch(lane, draft)
-                               : sketch_of(lane, draft, fingerprint) != NULL;
+    bool has_sketch =
+        deferred ? wants_sketch(lane, draft) : sketch_of(lane, draft, fingerprint) != NULL;
     uint32_t sketch_size = has_sketch ? lane->session->config.sketch : 0;
     size_t size = dvg_entry_size(nonfinite, sketch_size);
     struct dvg_entry *entry = find_room(lane, call, size);
@@ -512,7 +513,8 @@ void dvg_lane_begin_segment(struct diverge_lane *lane, uint64_t segment)
         [DVG_SEGMENT_BOUNDARY] = DIVERGE_PHASE_BOUNDARY,
         [DVG_SEGMENT_STEP] = DIVERGE_PHASE_FORWARD,
     };
-    lane->calls[0] = (struct dvg_call){.key = {.kind = (uint64_t)phases[kind] << DVG_KEY_PHASE_SHIFT}};
+    lane->calls[0] =
+        (struct dvg_call){.key = {.kind = (uint64_t)phases[kind] << DVG_KEY_PHASE_SHIFT}};
     atomic_store_explicit(&lane->depth, 0, memory_order_relaxed);
     lane->order = 0;
     lane->quota = 0;

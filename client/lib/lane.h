@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A lane: the ordered record of one recording thread. Its lock serialises the threads that record into it and the
- * end of a segment; the sender only reads the ring.
+ * A lane: the ordered record of one recording thread. Its lock serialises the threads that record
+ * into it and the end of a segment; the sender only reads the ring.
  */
 #ifndef CLIENT_LIB_LANE_H
 #define CLIENT_LIB_LANE_H
@@ -13,15 +13,15 @@
 #include "client/lib/site.h"
 
 enum {
-    DVG_OPS_MAX = 64,         /* depth of nested calls */
-    DVG_LANES_MAX = 1024,     /* of a session */
-    DVG_QUOTA = 4096,         /* records of a segment that a lane may take before it asks again */
+    DVG_OPS_MAX = 64,     /* depth of nested calls */
+    DVG_LANES_MAX = 1024, /* of a session */
+    DVG_QUOTA = 4096,     /* records of a segment that a lane may take before it asks again */
 };
 
 enum {
     DVG_FLAGS_KNOWN = 0
 #define X(bit, NAME, name) | (bit)
-        DIVERGE_FLAGS(X)
+    DIVERGE_FLAGS(X)
 #undef X
 };
 
@@ -40,9 +40,9 @@ struct diverge_lane {
     uint32_t name;  /* string number */
     struct dvg_lock lock;
     /* under lock */
-    _Atomic uint32_t depth; /* of calls; written under lock */
-    uint32_t order; /* of the next record in this segment */
-    uint32_t quota; /* order at which more must be asked for */
+    _Atomic uint32_t depth;               /* of calls; written under lock */
+    uint32_t order;                       /* of the next record in this segment */
+    uint32_t quota;                       /* order at which more must be asked for */
     uint64_t dropped[DIVERGE_TIER_COUNT]; /* in this segment */
     uint64_t volatile_count;              /* in this segment */
     struct dvg_sites sites;
@@ -59,7 +59,7 @@ struct dvg_draft {
     const struct diverge_tensor *tensor; /* NULL unless kind is tensor */
     enum diverge_kind kind;
     uint8_t tier;
-    bool measure; /* the fingerprint is still to be computed, if it is not inherited */
+    bool measure;   /* the fingerprint is still to be computed, if it is not inherited */
     uint64_t token; /* deferred: of the slot; 0: complete now */
     const struct diverge_fingerprint *fingerprint;
     struct dvg_value *value; /* filled when neither measured nor deferred */

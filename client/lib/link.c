@@ -89,8 +89,8 @@ void dvg_link_greeted(struct dvg_link *link)
 int dvg_link_write(struct dvg_link *link)
 {
     while (dvg_link_has_output(link)) {
-        ssize_t n = send(link->fd, link->out.data + link->out_sent,
-                         link->out.size - link->out_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = send(link->fd, link->out.data + link->out_sent, link->out.size - link->out_sent,
+                         MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))

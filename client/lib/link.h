@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The connection to the daemon: a non-blocking Unix socket, what waits to be written, what has come.
+ * The connection to the daemon: a non-blocking Unix socket, what waits to be written, what has
+ * come.
  *
  *     DOWN ── dvg_link_start ──▶ GREETING ── WELCOME ──▶ UP
  *      ▲                            │ refused, 1 s over    │ end, error
- *      └────────────────────────────┴──────────────────────┘  then retries after 50 ms, doubling up to 2 s
+ *      └────────────────────────────┴──────────────────────┘
  *
+ * After an end it tries again in 50 ms, then twice as long each time, up to 2 s.
  * Sender thread only, and diverge_session_open before that thread runs.
  */
 #ifndef CLIENT_LIB_LINK_H
@@ -27,7 +29,7 @@ struct dvg_link {
     size_t in_used; /* bytes of `in` that were handled */
     struct dvg_buffer out;
     size_t out_sent;
-    uint64_t retry_ns;    /* DOWN: when to try again */
+    uint64_t retry_ns; /* DOWN: when to try again */
     uint64_t backoff_ns;
     uint64_t deadline_ns; /* GREETING: when to give up */
 };
@@ -35,7 +37,8 @@ struct dvg_link {
 void dvg_link_init(struct dvg_link *link, const char *path);
 void dvg_link_fini(struct dvg_link *link);
 
-/* Connects and queues HELLO: GREETING. EUNAVAIL: nobody listens there, EPERM: not allowed to; still DOWN. */
+/* Connects and queues HELLO: GREETING. EUNAVAIL: nobody listens there, EPERM: not allowed to; still
+ * DOWN. */
 int dvg_link_start(struct dvg_link *link, const struct dvg_hello *hello, uint64_t now_ns);
 /* The connection is over; the next try comes after the back-off. */
 void dvg_link_drop(struct dvg_link *link, uint64_t now_ns);
@@ -49,7 +52,8 @@ static inline bool dvg_link_has_output(const struct dvg_link *link)
 
 /* Writes what the socket takes of `out`: 0, or EUNAVAIL when the connection broke. */
 int dvg_link_write(struct dvg_link *link);
-/* Reads what is there: 0, or EUNAVAIL at the end of the stream, EPROTO when the peer sends too much. */
+/* Reads what is there: 0, or EUNAVAIL at the end of the stream, EPROTO when the peer sends too
+ * much. */
 int dvg_link_read(struct dvg_link *link);
 /* The next whole frame that was read: 1, 0 none, or EPROTO, ELIMIT. Valid until the next read. */
 int dvg_link_next(struct dvg_link *link, struct dvg_frame *ret);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A lock of one word for data that is nearly always touched by one thread: one atomic exchange to take it, a plain
- * store to release it, which is what a record can afford (a futex's release is a second exchange, another 8 ns).
- * Who finds it taken spins, then yields, then sleeps 50 µs at a time. Not recursive, not fair.
+ * A lock of one word for data that is nearly always touched by one thread: one atomic exchange to
+ * take it, a plain store to release it, which is what a record can afford (a futex's release is a
+ * second exchange, another 8 ns). Who finds it taken spins, then yields, then sleeps 50 µs at a
+ * time. Not recursive, not fair.
  *
  * Lock order, outermost first: process registry, session->mutex, lane->lock, deferred->lock,
  * define->lock, producers->lock.

@@ -10,8 +10,9 @@
 #include "client/wire/buffer.h"
 
 enum {
-    DVG_METADATA_KEY_MAX = 256,   /* bytes */
-    DVG_METADATA_MAX = 512 * 1024 /* bytes of all that waits, as JSON; values are cut at DVG_TEXT_MAX */
+    DVG_METADATA_KEY_MAX = 256, /* bytes */
+    DVG_METADATA_MAX =
+        512 * 1024 /* bytes of all that waits, as JSON; values are cut at DVG_TEXT_MAX */
 };
 
 struct dvg_metadata_entry {

@@ -128,8 +128,8 @@ static int spool_start(struct dvg_outbox *outbox, uint64_t seq)
     outbox->hello->next_seq = seq;
     rc = dvg_spool_create(&outbox->spool, outbox->hello);
     if (rc)
-        snprintf(outbox->error.text, sizeof(outbox->error.text), "cannot make the spool file %s: %s",
-                 outbox->spool.path, strerror(errno));
+        snprintf(outbox->error.text, sizeof(outbox->error.text),
+                 "cannot make the spool file %s: %s", outbox->spool.path, strerror(errno));
     return rc;
 }
 
@@ -141,8 +141,8 @@ static int spool_frame(struct dvg_outbox *outbox, const uint8_t *frame, size_t s
         return rc;
     rc = dvg_spool_append(&outbox->spool, frame, size, seq);
     if (rc && rc != DIVERGE_EFULL)
-        snprintf(outbox->error.text, sizeof(outbox->error.text), "cannot write the spool file %s: %s",
-                 outbox->spool.path, strerror(errno));
+        snprintf(outbox->error.text, sizeof(outbox->error.text),
+                 "cannot write the spool file %s: %s", outbox->spool.path, strerror(errno));
     return rc;
 }
 

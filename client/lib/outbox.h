@@ -5,10 +5,10 @@
  *     acked │ spool file: first … last │ queue in memory: … made │
  *                       ▲ sent: what this connection has been given
  *
- * Frames go into the queue while a daemon takes them, and into the spool while none does or the queue is
- * full. The spool is always older than the queue, so nothing overtakes. An acknowledged frame leaves the
- * queue; the file goes when all in it is acknowledged. A recording is a spool that nobody reads: what is
- * written counts as acknowledged.
+ * Frames go into the queue while a daemon takes them, and into the spool while none does or the
+ * queue is full. The spool is always older than the queue, so nothing overtakes. An acknowledged
+ * frame leaves the queue; the file goes when all in it is acknowledged. A recording is a spool that
+ * nobody reads: what is written counts as acknowledged.
  *
  * Sender only.
  */
@@ -35,7 +35,7 @@ struct dvg_mark {
 
 struct dvg_outbox {
     const struct dvg_config *config; /* borrowed */
-    struct dvg_hello *hello; /* borrowed; how files begin */
+    struct dvg_hello *hello;         /* borrowed; how files begin */
     bool recording;
     bool spool_usable; /* false: it cannot be written, frames stay in memory */
     uint64_t made;     /* last sequence number given out */
@@ -50,9 +50,9 @@ struct dvg_outbox {
     uint32_t marks_capacity;
     uint32_t first_mark;
     uint32_t n_marks;
-    uint64_t records;   /* in frames made */
-    uint64_t committed; /* records acknowledged */
-    uint64_t bytes;     /* of frames made */
+    uint64_t records;       /* in frames made */
+    uint64_t committed;     /* records acknowledged */
+    uint64_t bytes;         /* of frames made */
     struct dvg_error error; /* why the spool is not usable */
 };
 
@@ -62,13 +62,14 @@ int dvg_outbox_init(struct dvg_outbox *outbox, const struct dvg_config *config,
 void dvg_outbox_fini(struct dvg_outbox *outbox);
 
 /*
- * Whether a frame of `size` bytes of that tier should be made. When space runs out whole tiers go, op first, then
- * layer, step, pulse; what seals and explains (DIVERGE_TIER_COUNT stands for it) goes last.
+ * Whether a frame of `size` bytes of that tier should be made. When space runs out whole tiers go,
+ * op first, then layer, step, pulse; what seals and explains (DIVERGE_TIER_COUNT stands for it)
+ * goes last.
  */
 bool dvg_outbox_admits(const struct dvg_outbox *outbox, int tier, size_t size);
 /*
- * Takes a frame made with sequence number outbox->made + 1, with so many records. `away`: no daemon takes it
- * now. EFULL, EIO, ENOMEM: it was not taken, and the number is free.
+ * Takes a frame made with sequence number outbox->made + 1, with so many records. `away`: no daemon
+ * takes it now. EFULL, EIO, ENOMEM: it was not taken, and the number is free.
  */
 int dvg_outbox_put(struct dvg_outbox *outbox, const struct dvg_buffer *frame, uint64_t records,
                    bool away);

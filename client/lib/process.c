@@ -46,8 +46,9 @@ static void after_fork_in_child(void)
 }
 
 /*
- * A thread may hold a lock for good at this point (exit called from a signal handler), so locks are only
- * tried. The registry stays locked: a session that another thread closes meanwhile waits for us.
+ * A thread may hold a lock for good at this point (exit called from a signal handler), so locks are
+ * only tried. The registry stays locked: a session that another thread closes meanwhile waits for
+ * us.
  */
 static void flush_at_exit(void)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who made the bytes: the last records of tensors whose memory has an identity. Inputs find their producer
- * here, and inherited inputs its value. A cache of fixed size: an old entry gives way, and its tensor is
- * measured again.
+ * Who made the bytes: the last records of tensors whose memory has an identity. Inputs find their
+ * producer here, and inherited inputs its value. A cache of fixed size: an old entry gives way, and
+ * its tensor is measured again.
  *
- * All entries of one storage are in one set, so that forgetting a storage looks at one set. Any thread.
+ * All entries of one storage are in one set, so that forgetting a storage looks at one set. Any
+ * thread.
  */
 #ifndef CLIENT_LIB_PRODUCER_H
 #define CLIENT_LIB_PRODUCER_H

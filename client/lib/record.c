@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls that record something. What they share: the filter first, then one draft into the lane. */
+/* The calls that record something. What they share: the filter first, then one draft into the lane.
+ */
 #include <string.h>
 
 #include <diverge/diverge.h>
@@ -10,12 +11,12 @@
 #include "client/lib/value.h"
 
 static const uint8_t default_tiers[DIVERGE_ROLE_COUNT] = {
-    [DIVERGE_ROLE_INPUT] = DIVERGE_TIER_OP,       [DIVERGE_ROLE_OUTPUT] = DIVERGE_TIER_OP,
-    [DIVERGE_ROLE_PARAM] = DIVERGE_TIER_STEP,     [DIVERGE_ROLE_BUFFER] = DIVERGE_TIER_STEP,
-    [DIVERGE_ROLE_GRAD] = DIVERGE_TIER_STEP,      [DIVERGE_ROLE_OPTSTATE] = DIVERGE_TIER_STEP,
-    [DIVERGE_ROLE_BATCH] = DIVERGE_TIER_PULSE,    [DIVERGE_ROLE_RNG] = DIVERGE_TIER_EVIDENCE,
-    [DIVERGE_ROLE_LOSS] = DIVERGE_TIER_PULSE,     [DIVERGE_ROLE_SCALAR] = DIVERGE_TIER_PULSE,
-    [DIVERGE_ROLE_ATTR] = DIVERGE_TIER_OP,        [DIVERGE_ROLE_COLLECTIVE] = DIVERGE_TIER_OP,
+    [DIVERGE_ROLE_INPUT] = DIVERGE_TIER_OP,    [DIVERGE_ROLE_OUTPUT] = DIVERGE_TIER_OP,
+    [DIVERGE_ROLE_PARAM] = DIVERGE_TIER_STEP,  [DIVERGE_ROLE_BUFFER] = DIVERGE_TIER_STEP,
+    [DIVERGE_ROLE_GRAD] = DIVERGE_TIER_STEP,   [DIVERGE_ROLE_OPTSTATE] = DIVERGE_TIER_STEP,
+    [DIVERGE_ROLE_BATCH] = DIVERGE_TIER_PULSE, [DIVERGE_ROLE_RNG] = DIVERGE_TIER_EVIDENCE,
+    [DIVERGE_ROLE_LOSS] = DIVERGE_TIER_PULSE,  [DIVERGE_ROLE_SCALAR] = DIVERGE_TIER_PULSE,
+    [DIVERGE_ROLE_ATTR] = DIVERGE_TIER_OP,     [DIVERGE_ROLE_COLLECTIVE] = DIVERGE_TIER_OP,
 };
 
 static bool in_op(const struct diverge_lane *lane)
@@ -40,9 +41,8 @@ static int admit(const struct diverge_lane *lane, const struct diverge_observati
 {
     if (!lane || !dvg_session_is_open(lane->session))
         return DIVERGE_ECLOSED;
-    if (!what || (unsigned)what->role >= DIVERGE_ROLE_COUNT ||
-        what->tier < DIVERGE_TIER_DEFAULT || what->tier >= DIVERGE_TIER_COUNT ||
-        (what->flags & ~(uint32_t)DVG_FLAGS_KNOWN))
+    if (!what || (unsigned)what->role >= DIVERGE_ROLE_COUNT || what->tier < DIVERGE_TIER_DEFAULT ||
+        what->tier >= DIVERGE_TIER_COUNT || (what->flags & ~(uint32_t)DVG_FLAGS_KNOWN))
         return DIVERGE_EINVAL;
     *ret_tier = tier_of(lane, what);
     uint8_t wanted = atomic_load_explicit(&lane->session->wanted, memory_order_relaxed);
@@ -166,10 +166,8 @@ int diverge_counter(struct diverge_session *session, const char *name, int64_t v
         .flags = DIVERGE_FLAG_EVIDENCE,
     };
     struct dvg_value bits = {.value = (uint64_t)value};
-    struct dvg_draft draft = {.what = &what,
-                              .kind = DIVERGE_KIND_INTEGER,
-                              .tier = DIVERGE_TIER_EVIDENCE,
-                              .value = &bits};
+    struct dvg_draft draft = {
+        .what = &what, .kind = DIVERGE_KIND_INTEGER, .tier = DIVERGE_TIER_EVIDENCE, .value = &bits};
     return dvg_lane_take_outside(lane, &draft);
 }
 
@@ -213,8 +211,8 @@ int diverge_reserve(struct diverge_lane *lane, const struct diverge_observation 
 int diverge_complete(struct diverge_session *session, uint64_t token,
                      const struct diverge_fingerprint *fingerprint)
 {
-    if (!session || atomic_load_explicit(&session->state, memory_order_relaxed) ==
-                        DVG_SESSION_FORKED)
+    if (!session ||
+        atomic_load_explicit(&session->state, memory_order_relaxed) == DVG_SESSION_FORKED)
         return DIVERGE_ECLOSED;
     if (token == DVG_TOKEN_FILTERED)
         return 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A lane's ring: entries written in place by whoever holds the lane's lock, read by the sender. Positions
- * count bytes since the start and never wrap; an entry is contiguous, a pad fills the end of the memory.
+ * A lane's ring: entries written in place by whoever holds the lane's lock, read by the sender.
+ * Positions count bytes since the start and never wrap; an entry is contiguous, a pad fills the end
+ * of the memory.
  *
  *     struct dvg_entry *entry = dvg_ring_reserve(ring, size);   // NULL: no room
  *     … fill …
@@ -19,7 +20,8 @@ enum dvg_entry_kind {
     DVG_ENTRY_RECORD = 1,
 };
 
-/* One record. What follows it, in this order: u64 nan, pinf, ninf when nonfinite; f32[sketch_size]. */
+/* One record. What follows it, in this order: u64 nan, pinf, ninf when nonfinite; f32[sketch_size].
+ */
 struct dvg_entry {
     uint16_t size; /* of the whole entry, a multiple of 8 */
     uint8_t kind;

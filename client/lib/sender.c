@@ -88,8 +88,8 @@ void dvg_sender_forget(struct dvg_sender *sender)
 }
 
 /*
- * A record that comes between the sender's last look and its store to `dozing` wakes nobody; it waits for
- * IDLE_MAX_NS at most. A fence on every record would be the price of less.
+ * A record that comes between the sender's last look and its store to `dozing` wakes nobody; it
+ * waits for IDLE_MAX_NS at most. A fence on every record would be the price of less.
  */
 
 /* ---- waiting --------------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sender thread, one a session: drains the rings, makes frames, sends them, keeps them until they are
- * acknowledged. It waits in poll for its eventfd (a kick from a training thread), its socket, or a time:
- * 50 ms after the last records while there are any, longer when nothing happens.
+ * The sender thread, one a session: drains the rings, makes frames, sends them, keeps them until
+ * they are acknowledged. It waits in poll for its eventfd (a kick from a training thread), its
+ * socket, or a time: 50 ms after the last records while there are any, longer when nothing happens.
  */
 #ifndef CLIENT_LIB_SENDER_H
 #define CLIENT_LIB_SENDER_H
@@ -33,28 +33,31 @@ struct dvg_sender {
     uint64_t dropped[DIVERGE_TIER_COUNT]; /* records that found no space */
     uint8_t shed;                         /* tiers that are dropped from here on, as bits */
     struct dvg_buffer frame;
-    uint64_t end_dropped; /* records whose drop no END says, as its frame did not fit either */
+    uint64_t end_dropped;   /* records whose drop no END says, as its frame did not fit either */
     uint64_t rows_since_ns; /* when the oldest records came that are in no frame; 0: none */
     uint64_t idle_ns;       /* how long to sleep when nothing is to be done */
-    bool dead;     /* the stream was refused for good */
+    bool dead;              /* the stream was refused for good */
     bool read_only;
-    unsigned gaps; /* times the daemon missed something; once may be a restart's, twice is a fault */
+    unsigned
+        gaps; /* times the daemon missed something; once may be a restart's, twice is a fault */
     bool stopping;
     uint64_t stop_ns; /* when to stop waiting for acknowledgements */
-    int status; /* of the greeting: why it was refused */
+    int status;       /* of the greeting: why it was refused */
     char refusal[256];
 };
 
 /* Makes the sender; connects nothing yet. */
 int dvg_sender_new(struct diverge_session *session, struct dvg_sender **ret);
 void dvg_sender_free(struct dvg_sender *sender);
-/* Before the thread runs: connects and waits for the answer, at most 1 s. 0, EUNAVAIL, or why it refused. */
+/* Before the thread runs: connects and waits for the answer, at most 1 s. 0, EUNAVAIL, or why it
+ * refused. */
 int dvg_sender_greet(struct dvg_sender *sender);
 int dvg_sender_start(struct dvg_sender *sender);
 /* In a child of fork: closes the copies of the parent's descriptors. */
 void dvg_sender_forget(struct dvg_sender *sender);
 
-/* drain.c: moves what the rings hold into frames. `partial`: short parts too. True: nothing is left in rings. */
+/* drain.c: moves what the rings hold into frames. `partial`: short parts too. True: nothing is left
+ * in rings. */
 bool dvg_sender_drain(struct dvg_sender *sender, bool partial);
 /* Gives the frame in sender->frame to the outbox; `tier` as for dvg_outbox_admits. */
 int dvg_sender_put(struct dvg_sender *sender, int tier, uint64_t records);

@@ -113,8 +113,7 @@ static struct diverge_session *session_new(const struct dvg_config *config)
     atomic_init(&session->wait_left_ns, config->wait_ns);
     atomic_init(&session->wanted, dvg_config_wanted(config, 0));
     session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (session->wake_fd < 0 || dvg_define_init(&session->define) ||
-        dvg_segment_prepare(session)) {
+    if (session->wake_fd < 0 || dvg_define_init(&session->define) || dvg_segment_prepare(session)) {
         session_free(session);
         return NULL;
     }
@@ -220,8 +219,8 @@ int diverge_session_close(struct diverge_session *session, enum diverge_outcome 
     pthread_mutex_lock(&session->mutex);
     /* A job that failed did so in the middle of something: that segment is left open. */
     dvg_segment_close(session, outcome == DIVERGE_OUTCOME_COMPLETE);
-    session->outcome = outcome == DIVERGE_OUTCOME_COMPLETE ? DIVERGE_OUTCOME_COMPLETE
-                                                           : DIVERGE_OUTCOME_FAILED;
+    session->outcome =
+        outcome == DIVERGE_OUTCOME_COMPLETE ? DIVERGE_OUTCOME_COMPLETE : DIVERGE_OUTCOME_FAILED;
     session->stop = true;
     pthread_mutex_unlock(&session->mutex);
     dvg_session_kick(session);

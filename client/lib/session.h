@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session: one stream of records to one run. Training threads use it through lanes; the sender thread (sender.h)
- * takes what they left in the rings.
+ * A session: one stream of records to one run. Training threads use it through lanes; the sender
+ * thread (sender.h) takes what they left in the rings.
  *
- * A segment ends at once for all lanes: under `mutex` each lane's ring position is noted in a struct
- * dvg_closed. What lies before it belongs to that segment, what lies behind to the next; rows need not say so.
+ * A segment ends at once for all lanes: under `mutex` each lane's ring position is noted in a
+ * struct dvg_closed. What lies before it belongs to that segment, what lies behind to the next;
+ * rows need not say so.
  */
 #ifndef CLIENT_LIB_SESSION_H
 #define CLIENT_LIB_SESSION_H
@@ -42,26 +43,27 @@ struct dvg_closed {
     uint8_t wanted;
     bool sealed; /* END follows its records */
     uint32_t n_lanes;
-    uint64_t limits[]; /* per lane: where its records end in the ring; session->closed_lanes of them */
+    uint64_t
+        limits[]; /* per lane: where its records end in the ring; session->closed_lanes of them */
 };
 
 struct dvg_sender;
 
 struct diverge_session {
-    struct dvg_config config; /* constant */
+    struct dvg_config config;             /* constant */
     unsigned compute[DIVERGE_TIER_COUNT]; /* constant: DIVERGE_WITH_* */
     uint8_t stream_id[16];
 
-    _Atomic int state; /* enum dvg_session_state */
-    _Atomic uint8_t wanted; /* tiers of this segment, as bits */
+    _Atomic int state;            /* enum dvg_session_state */
+    _Atomic uint8_t wanted;       /* tiers of this segment, as bits */
     _Atomic int64_t wait_left_ns; /* of this segment */
     _Atomic uint64_t waited_ns;
     _Atomic uint64_t max_records; /* of a segment, from WELCOME */
     _Atomic uint64_t quota_given; /* of this segment */
-    _Atomic uint32_t kicked; /* wake_fd was written since the sender last looked */
-    _Atomic uint32_t dozing; /* the sender sleeps for longer than records should wait */
-    int wake_fd;             /* eventfd */
-    _Atomic unsigned warned; /* bits of dvg_warning */
+    _Atomic uint32_t kicked;      /* wake_fd was written since the sender last looked */
+    _Atomic uint32_t dozing;      /* the sender sleeps for longer than records should wait */
+    int wake_fd;                  /* eventfd */
+    _Atomic unsigned warned;      /* bits of dvg_warning */
 
     struct dvg_define define;
     struct dvg_producers producers;
@@ -79,16 +81,16 @@ struct diverge_session {
     struct dvg_closed *first_closed;
     struct dvg_closed *last_closed;
     uint32_t n_closed;
-    uint64_t lost;              /* records dropped that no END counts */
+    uint64_t lost;                    /* records dropped that no END counts */
     struct dvg_metadata_set metadata; /* not yet sent */
-    uint64_t flush_asked;       /* counts diverge_flush */
-    uint64_t flush_seen;        /* those up to here are in frames … */
-    uint64_t flush_seq;         /* … with numbers up to here */
+    uint64_t flush_asked;             /* counts diverge_flush */
+    uint64_t flush_seen;              /* those up to here are in frames … */
+    uint64_t flush_seq;               /* … with numbers up to here */
     uint64_t acked_seq;
-    uint64_t committed;  /* records */
-    uint64_t bytes;      /* frame bytes */
-    uint64_t spooled;    /* bytes */
-    uint64_t shed;       /* records dropped by the sender */
+    uint64_t committed; /* records */
+    uint64_t bytes;     /* frame bytes */
+    uint64_t spooled;   /* bytes */
+    uint64_t shed;      /* records dropped by the sender */
     bool connected;
     bool greeted; /* a WELCOME or a refusal has come, or the daemon is away */
     bool stop;
@@ -121,8 +123,7 @@ static inline bool dvg_session_is_open(const struct diverge_session *session)
 enum dvg_warning { DVG_WARN_LINK, DVG_WARN_SPOOL, DVG_WARN_REFUSED, DVG_WARN_LIMIT, DVG_WARN_FULL };
 /* One line on stderr, "diverge: …, training continues", once a session and kind. */
 __attribute__((format(printf, 3, 4))) void dvg_warn(struct diverge_session *session,
-                                                    enum dvg_warning kind, const char *format,
-                                                    ...);
+                                                    enum dvg_warning kind, const char *format, ...);
 
 /* Under mutex: waits until everything recorded before is acknowledged (0), or `end_ns` (EAGAIN). */
 int dvg_session_flush_until(struct diverge_session *session, uint64_t end_ns);

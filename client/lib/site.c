@@ -95,8 +95,8 @@ static uint32_t counter_look_up(const struct dvg_sites *sites, const struct dvg_
 static int counter_add(struct dvg_sites *sites, const struct dvg_key *key, uint64_t hash,
                        uint32_t *ret)
 {
-    struct dvg_counter *counters = with_room(sites->counters, sites->n_counters,
-                                             &sites->counters_capacity, sizeof(*counters));
+    struct dvg_counter *counters =
+        with_room(sites->counters, sites->n_counters, &sites->counters_capacity, sizeof(*counters));
     if (!counters)
         return DIVERGE_ENOMEM;
     sites->counters = counters;
@@ -190,8 +190,8 @@ static int site_define(const struct dvg_sites *sites, struct dvg_define *define,
 static int site_add(struct dvg_sites *sites, struct dvg_define *define, const struct dvg_key *key,
                     uint64_t hash, uint32_t source, uint32_t counter, uint32_t *ret)
 {
-    struct dvg_site_entry *entries = with_room(sites->entries, sites->n_entries,
-                                               &sites->entries_capacity, sizeof(*entries));
+    struct dvg_site_entry *entries =
+        with_room(sites->entries, sites->n_entries, &sites->entries_capacity, sizeof(*entries));
     if (!entries)
         return DIVERGE_ENOMEM;
     sites->entries = entries;
@@ -297,8 +297,7 @@ int dvg_sites_init(struct dvg_sites *sites, uint32_t lane)
     sites->counters = calloc(COUNTERS_FIRST, sizeof(*sites->counters));
     sites->entry_index.slots = calloc(INDEX_FIRST, sizeof(uint32_t));
     sites->counter_index.slots = calloc(INDEX_FIRST, sizeof(uint32_t));
-    if (sites->entries && sites->counters && sites->entry_index.slots &&
-        sites->counter_index.slots)
+    if (sites->entries && sites->counters && sites->entry_index.slots && sites->counter_index.slots)
         return 0;
     dvg_sites_fini(sites);
     return DIVERGE_ENOMEM;

@@ -54,8 +54,8 @@ static int write_end(struct dvg_spool *spool, const uint8_t *bytes, size_t size)
 {
     size_t written = 0;
     while (written < size) {
-        ssize_t n = pwrite(spool->fd, bytes + written, size - written,
-                           (off_t)(spool->size + written));
+        ssize_t n =
+            pwrite(spool->fd, bytes + written, size - written, (off_t)(spool->size + written));
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
@@ -87,7 +87,8 @@ static int seal_frames(struct dvg_spool *spool, size_t start)
     return 0;
 }
 
-/* A daemon imports files that nobody holds a lock on, so the file gets its name when it is locked. */
+/* A daemon imports files that nobody holds a lock on, so the file gets its name when it is locked.
+ */
 static int open_file(struct dvg_spool *spool, const char *path)
 {
     dvg_process_lock();
@@ -159,8 +160,8 @@ int dvg_spool_append(struct dvg_spool *spool, const uint8_t *frame, size_t size,
         rc = seal_frames(spool, 0);
     if (rc)
         return rc;
-    if (spool->cap && spool->scratch.size > spool->cap - (spool->size < spool->cap ? spool->size
-                                                                                  : spool->cap))
+    if (spool->cap &&
+        spool->scratch.size > spool->cap - (spool->size < spool->cap ? spool->size : spool->cap))
         return DIVERGE_EFULL;
     rc = write_end(spool, spool->scratch.data, spool->scratch.size);
     if (rc)

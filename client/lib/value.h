@@ -12,8 +12,8 @@
 #include "client/lib/ring.h"
 
 /*
- * Bits of a min or max in the dtype's own width, zero-extended; complex: of one component. Exact for
- * values that the dtype has.
+ * Bits of a min or max in the dtype's own width, zero-extended; complex: of one component. Exact
+ * for values that the dtype has.
  */
 uint64_t dvg_value_bits(enum diverge_dtype dtype, union diverge_value value);
 

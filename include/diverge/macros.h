@@ -22,7 +22,8 @@
 #include <diverge/diverge.h>
 #include <diverge/names.h>
 
-/* An array of sizes: `DIVERGE_SIZES(batch, features)`. Lives as long as the expression around it. */
+/* An array of sizes: `DIVERGE_SIZES(batch, features)`. Lives as long as the expression around it.
+ */
 #ifdef __cplusplus
 #include <initializer_list>
 #define DIVERGE_SIZES(...) (std::initializer_list<int64_t>{__VA_ARGS__}.begin())
@@ -166,8 +167,7 @@ static inline int diverge_grad_absent(struct diverge_lane *lane, const char *nam
 /* The loss of the step (or of the micro-step, when the lane is in one). */
 static inline int diverge_loss(struct diverge_lane *lane, double value)
 {
-    struct diverge_observation what =
-        diverge_what(lane, DIVERGE_ROLE_LOSS, 0, DIVERGE_NAME_LOSS);
+    struct diverge_observation what = diverge_what(lane, DIVERGE_ROLE_LOSS, 0, DIVERGE_NAME_LOSS);
     return diverge_record_float(lane, &what, value);
 }
 

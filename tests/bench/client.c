@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_client: what recording costs the training thread. Records go through the whole library, with its
- * sender thread at work, into a recording file.
+ * bench_client: what recording costs the training thread. Records go through the whole library,
+ * with its sender thread at work, into a recording file.
  */
 #include <limits.h>
 #include <stdio.h>

@@ -44,8 +44,7 @@ static void send_welcome(struct fake_daemon *daemon)
         .committed_seq = daemon->receiver.last_seq,
         .max_frame = daemon->max_frame,
         .max_segment_records = daemon->max_segment_records,
-        .run_name = {.data = (const uint8_t *)daemon->run_name,
-                     .size = strlen(daemon->run_name)},
+        .run_name = {.data = (const uint8_t *)daemon->run_name, .size = strlen(daemon->run_name)},
         .read_only = daemon->read_only,
     };
     memcpy(welcome.run_id, daemon->receiver.hello.run_id, 16);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon's side of the protocol in a thread of the test, with the misbehaviour that a test asks for. It
- * "commits" by feeding frames to a receiver; what it has not committed is forgotten when a connection ends.
+ * The daemon's side of the protocol in a thread of the test, with the misbehaviour that a test asks
+ * for. It "commits" by feeding frames to a receiver; what it has not committed is forgotten when a
+ * connection ends.
  */
 #ifndef DVG_TESTS_FAKE_DAEMON_H
 #define DVG_TESTS_FAKE_DAEMON_H
@@ -24,11 +25,11 @@ struct fake_daemon {
     pthread_cond_t changed;
     /* under mutex; what it is to do */
     bool stop;
-    bool silent;          /* does not answer HELLO */
-    bool hold;            /* commits nothing and acknowledges nothing */
-    bool mute;            /* commits, acknowledges nothing */
-    int refuse;           /* answers HELLO with this status */
-    uint64_t break_after; /* ends the connection after committing this number, once; 0: never */
+    bool silent;           /* does not answer HELLO */
+    bool hold;             /* commits nothing and acknowledges nothing */
+    bool mute;             /* commits, acknowledges nothing */
+    int refuse;            /* answers HELLO with this status */
+    uint64_t break_after;  /* ends the connection after committing this number, once; 0: never */
     int error_after_break; /* says this status before it does so */
     bool read_only;
     uint32_t max_frame;

@@ -22,5 +22,6 @@ int main(void)
     diverge_param_f32(lane, "w", x, 1, DIVERGE_SIZES(2));
     diverge_rng(lane, "global", 0, x, sizeof(x));
     diverge_loss(lane, 1.0);
-    return turns != 1 || diverge_session_close(session, DIVERGE_OUTCOME_COMPLETE) != DIVERGE_ECLOSED;
+    return turns != 1 ||
+           diverge_session_close(session, DIVERGE_OUTCOME_COMPLETE) != DIVERGE_ECLOSED;
 }

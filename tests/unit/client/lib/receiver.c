@@ -78,8 +78,7 @@ static void take_strings(struct receiver *receiver, struct dvg_definitions *mess
     for (uint32_t i = 0; i < message->count; i++) {
         assert_int_equal(dvg_string_next(&message->items, &text), 1);
         receiver->strings = grow(receiver->strings, receiver->n_strings, sizeof(char *));
-        receiver->strings[receiver->n_strings++] =
-            (char *)copy(receiver, text.data, text.size);
+        receiver->strings[receiver->n_strings++] = (char *)copy(receiver, text.data, text.size);
     }
 }
 
@@ -89,8 +88,8 @@ static void take_sites(struct receiver *receiver, struct dvg_definitions *messag
     assert_int_equal(message->first, receiver->n_sites + 1);
     for (uint32_t i = 0; i < message->count; i++) {
         assert_int_equal(dvg_site_next(&message->items, &site), 1);
-        const uint32_t texts[] = {site.lane, site.region, site.scope, site.op, site.name,
-                                  site.source};
+        const uint32_t texts[] = {site.lane, site.region, site.scope,
+                                  site.op,   site.name,   site.source};
         for (size_t k = 0; k < sizeof(texts) / sizeof(texts[0]); k++)
             text_of(receiver, texts[k]);
         receiver->sites = grow(receiver->sites, receiver->n_sites, sizeof(site));
@@ -214,8 +213,8 @@ static void take_part(struct receiver *receiver, struct dvg_bytes payload)
 {
     struct dvg_part part;
     assert_int_equal(dvg_part_decode(payload, &part), 0);
-    assert_int_equal(part.first, count_of(receiver, part.segment, part.tier,
-                                          text_of(receiver, part.lane)));
+    assert_int_equal(part.first,
+                     count_of(receiver, part.segment, part.tier, text_of(receiver, part.lane)));
     for (size_t i = 0; i < receiver->n_ends; i++)
         assert_int_not_equal(receiver->ends[i].segment, part.segment);
     size_t base = receiver->n_records;
@@ -236,8 +235,7 @@ static void take_end(struct receiver *receiver, struct dvg_bytes payload)
     struct dvg_end end;
     assert_int_equal(dvg_end_decode(payload, &end), 0);
     for (int tier = 0; tier < DIVERGE_TIER_COUNT; tier++)
-        assert_int_equal(end.records[tier],
-                         count_of(receiver, end.segment, (uint8_t)tier, NULL));
+        assert_int_equal(end.records[tier], count_of(receiver, end.segment, (uint8_t)tier, NULL));
     if (receiver->n_ends)
         assert_true(end.segment > receiver->ends[receiver->n_ends - 1].segment);
     receiver->ends = grow(receiver->ends, receiver->n_ends, sizeof(end));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a daemon would understand from a stream of frames: every record with its site's texts, every END. Checks
- * what the protocol asks for and fails the running test otherwise. Feed it from a file or a socket.
+ * What a daemon would understand from a stream of frames: every record with its site's texts, every
+ * END. Checks what the protocol asks for and fails the running test otherwise. Feed it from a file
+ * or a socket.
  */
 #ifndef DVG_TESTS_RECEIVER_H
 #define DVG_TESTS_RECEIVER_H

@@ -21,10 +21,10 @@ static struct dvg_error error;
 static struct diverge_options options;
 
 static const char *const variables[] = {
-    "DIVERGE_RUN_NAME", "DIVERGE_RUN_ID", "RANK",           "WORLD_SIZE",
-    "DIVERGE_LEVEL",    "DIVERGE_STEPS",  "DIVERGE_SOCKET", "DIVERGE_SPOOL",
+    "DIVERGE_RUN_NAME",    "DIVERGE_RUN_ID",  "RANK",           "WORLD_SIZE",
+    "DIVERGE_LEVEL",       "DIVERGE_STEPS",   "DIVERGE_SOCKET", "DIVERGE_SPOOL",
     "DIVERGE_SPOOL_BYTES", "DIVERGE_WAIT_MS", "DIVERGE_SKETCH", "DIVERGE_RECORDING",
-    "DIVERGE_DISABLE",  "XDG_RUNTIME_DIR",
+    "DIVERGE_DISABLE",     "XDG_RUNTIME_DIR",
 };
 
 static int set_up(void **state)

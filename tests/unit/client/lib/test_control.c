@@ -69,8 +69,8 @@ static void reply(int fd, uint32_t request, const char *text)
 {
     struct dvg_buffer out;
     dvg_buffer_init(&out, 1 << 20);
-    struct dvg_control message = {
-        .request = request, .json = {.data = (const uint8_t *)text, .size = strlen(text)}};
+    struct dvg_control message = {.request = request,
+                                  .json = {.data = (const uint8_t *)text, .size = strlen(text)}};
     dvg_control_encode(&out, DVG_MESSAGE_CONTROL_REPLY, &message);
     send(fd, out.data, out.size, MSG_NOSIGNAL);
     dvg_buffer_fini(&out);

@@ -103,10 +103,8 @@ static void metadata_has_a_cap(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_arguments_stay),
-        cmocka_unit_test(values_of_secret_options_go),
-        cmocka_unit_test(credentials_in_urls_go),
-        cmocka_unit_test(metadata_keeps_the_newest_value),
+        cmocka_unit_test(plain_arguments_stay),   cmocka_unit_test(values_of_secret_options_go),
+        cmocka_unit_test(credentials_in_urls_go), cmocka_unit_test(metadata_keeps_the_newest_value),
         cmocka_unit_test(metadata_has_a_cap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

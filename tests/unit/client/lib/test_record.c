@@ -265,9 +265,10 @@ static void only_the_innermost_op_is_recorded_into(void **state)
     (void)state;
     open_plain();
     diverge_step(f.session, 0);
-    DIVERGE_OP(f.lane, "outer", "scope") {
+    DIVERGE_OP(f.lane, "outer", "scope")
+    {
         DIVERGE_OP(f.lane, "inner", NULL)
-            diverge_output_f32(f.lane, 0, ones, 1, DIVERGE_SIZES(6));
+        diverge_output_f32(f.lane, 0, ones, 1, DIVERGE_SIZES(6));
         diverge_output_f32(f.lane, 0, ones, 1, DIVERGE_SIZES(6));
     }
     diverge_loss(f.lane, 0);
@@ -331,8 +332,7 @@ static void numbers_and_absence_are_told_apart(void **state)
     const struct received_record *count = receiver_named(&f.receiver, step(0), "count");
     assert_int_equal(count->type.kind, DIVERGE_KIND_INTEGER);
     assert_true(count->value == (uint64_t)-2);
-    assert_int_equal(receiver_named(&f.receiver, step(0), "none")->type.kind,
-                     DIVERGE_KIND_ABSENT);
+    assert_int_equal(receiver_named(&f.receiver, step(0), "none")->type.kind, DIVERGE_KIND_ABSENT);
     const struct received_record *none = receiver_named(&f.receiver, step(0), "zeros");
     assert_int_equal(none->type.kind, DIVERGE_KIND_TENSOR);
     assert_int_equal(none->zero, 4);
@@ -358,10 +358,8 @@ static void statistics_and_nonfinite_counts_arrive(void **state)
     assert_memory_equal(w->nonfinite, expected, sizeof(expected));
     assert_true(w->sum == -1.0f && w->l2 == 5.0f);
     const struct received_record *one = receiver_named(&f.receiver, step(0), "ones");
-    assert_int_equal(one->value,
-                     diverge_checksum_bytes(ones, sizeof(ones), 0));
-    assert_int_equal(one->state,
-                     DVG_STATE_STATS | DVG_STATE_RANGE | DVG_STATE_SUM | DVG_STATE_L2);
+    assert_int_equal(one->value, diverge_checksum_bytes(ones, sizeof(ones), 0));
+    assert_int_equal(one->state, DVG_STATE_STATS | DVG_STATE_RANGE | DVG_STATE_SUM | DVG_STATE_L2);
     const struct received_record *empty = receiver_named(&f.receiver, step(0), "empty");
     assert_int_equal(empty->value, 0);
     assert_false(empty->state & DVG_STATE_RANGE);
@@ -487,17 +485,24 @@ static void names_become_valid_text(void **state)
     char *huge = malloc(10001);
     memset(huge, 'x', 10000);
     huge[10000] = '\0';
-    diverge_name_t bad = name("a\xff" "b");
+    diverge_name_t bad = name("a\xff"
+                              "b");
     assert_true(bad != 0);
-    assert_int_equal(bad, name("a\xff" "b"));
-    assert_int_equal(bad, name("a\xef\xbf\xbd" "b"));
+    assert_int_equal(bad, name("a\xff"
+                               "b"));
+    assert_int_equal(bad, name("a\xef\xbf\xbd"
+                               "b"));
     assert_int_equal(name(""), 0);
     assert_true(name("line\nfeed") != name("line feed"));
     diverge_scalar(f.lane, huge, 1);
-    diverge_scalar(f.lane, "a\xff" "b", 2);
+    diverge_scalar(f.lane,
+                   "a\xff"
+                   "b",
+                   2);
     close_and_read();
     assert_int_equal(strlen(receiver_record(&f.receiver, 0, 0)->name), 4096);
-    assert_string_equal(receiver_record(&f.receiver, 0, 1)->name, "a\xef\xbf\xbd" "b");
+    assert_string_equal(receiver_record(&f.receiver, 0, 1)->name, "a\xef\xbf\xbd"
+                                                                  "b");
     free(huge);
 }
 
@@ -528,11 +533,11 @@ static void many_names_keep_their_numbers(void **state)
 
 static void record_all_tiers(void)
 {
-    diverge_loss(f.lane, 1);                                      /* pulse */
-    diverge_param_f32(f.lane, "w", ones, 1, DIVERGE_SIZES(6));    /* step */
-    diverge_output_f32(f.lane, 0, ones, 1, DIVERGE_SIZES(6));     /* layer */
-    call("mm");                                                   /* op */
-    diverge_rng(f.lane, "global", 0, ones, sizeof(ones));         /* evidence */
+    diverge_loss(f.lane, 1);                                   /* pulse */
+    diverge_param_f32(f.lane, "w", ones, 1, DIVERGE_SIZES(6)); /* step */
+    diverge_output_f32(f.lane, 0, ones, 1, DIVERGE_SIZES(6));  /* layer */
+    call("mm");                                                /* op */
+    diverge_rng(f.lane, "global", 0, ones, sizeof(ones));      /* evidence */
 }
 
 static void level_takes_its_tiers_and_evidence(void **state)
@@ -593,7 +598,7 @@ static void counters_are_evidence(void **state)
     open_plain();
     diverge_step(f.session, 0);
     DIVERGE_OP(f.lane, "mm", NULL)
-        assert_int_equal(diverge_counter(f.session, "global_step", 42), 0);
+    assert_int_equal(diverge_counter(f.session, "global_step", 42), 0);
     assert_int_equal(diverge_counter(f.session, "", 1), DIVERGE_EINVAL);
     close_and_read();
     const struct received_record *counter =
@@ -810,7 +815,8 @@ static void call_is_dropped_from_its_first_dropped_record_on(void **state)
     uint64_t token = reserve("first");
     while (diverge_param_f32(f.lane, "w", ones, 1, DIVERGE_SIZES(6)) == 0)
         ;
-    DIVERGE_OP(f.lane, "mm", NULL) {
+    DIVERGE_OP(f.lane, "mm", NULL)
+    {
         assert_int_equal(diverge_output_f32(f.lane, 0, ones, 1, DIVERGE_SIZES(6)),
                          DIVERGE_EDROPPED);
         diverge_complete(f.session, token, NULL);
@@ -843,7 +849,8 @@ static void waiting_is_bounded_for_the_whole_segment(void **state)
     struct diverge_session_stats stats;
     diverge_session_stats(f.session, &stats);
     assert_true(stats.dropped > 0);
-    /* Waits are over when their sum passes the bound: the last one can only overshoot by its wake-up. */
+    /* Waits are over when their sum passes the bound: the last one can only overshoot by its
+     * wake-up. */
     assert_true(stats.wait_ns >= 20000000);
     diverge_complete(f.session, token, NULL);
     assert_int_equal(close_and_read_as(DIVERGE_OUTCOME_COMPLETE), DIVERGE_EDROPPED);

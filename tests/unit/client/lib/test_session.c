@@ -235,10 +235,16 @@ static void metadata_has_causes_without_secrets(void **state)
     assert_int_equal(close_session(), 0);
     const struct receiver *receiver = &f.daemon.receiver;
     assert_true(receiver->n_metadata >= 2);
-    const char *const expected[] = {"\"seed\":\"17\"", "\"note\":\"a \\\"b\\\" \xef\xbf\xbd\"",
-                                    "\"env.OMP_NUM_THREADS\":\"3\"", "\"kernel\":", "\"libc\":",
-                                    "\"host\":", "\"pid\":", "\"program\":\"test_session\"",
-                                    "\"argv\":", "\"cpu.count\":"};
+    const char *const expected[] = {"\"seed\":\"17\"",
+                                    "\"note\":\"a \\\"b\\\" \xef\xbf\xbd\"",
+                                    "\"env.OMP_NUM_THREADS\":\"3\"",
+                                    "\"kernel\":",
+                                    "\"libc\":",
+                                    "\"host\":",
+                                    "\"pid\":",
+                                    "\"program\":\"test_session\"",
+                                    "\"argv\":",
+                                    "\"cpu.count\":"};
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
         assert_non_null(strstr(receiver->metadata[0], expected[i]));
     assert_non_null(strstr(receiver->metadata[receiver->n_metadata - 1], "\"late\":\"2\""));
@@ -619,8 +625,7 @@ static void *record_in_a_thread(void *arg)
             struct diverge_lane *lane = i % 2 ? own : crew.shared;
             uint64_t token = 0;
             struct diverge_observation what = diverge_what(lane, DIVERGE_ROLE_PARAM, 0, "later");
-            struct diverge_tensor tensor =
-                diverge_dense(DIVERGE_F32, ones, 1, DIVERGE_SIZES(6));
+            struct diverge_tensor tensor = diverge_dense(DIVERGE_F32, ones, 1, DIVERGE_SIZES(6));
             diverge_reserve(lane, &what, &tensor, &token);
             diverge_scalar(lane, name, i);
             tensor.storage = (uint64_t)(i + 1);
@@ -647,8 +652,7 @@ static void threads_share_a_session(void **state)
     pthread_barrier_init(&crew.barrier, NULL, THREADS + 1);
     pthread_t threads[THREADS];
     for (intptr_t i = 0; i < THREADS; i++)
-        assert_int_equal(
-            pthread_create(&threads[i], NULL, record_in_a_thread, (void *)i), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, record_in_a_thread, (void *)i), 0);
     for (uint64_t k = 0; k < STEPS_OF_THREADS; k++) {
         diverge_step(f.session, k);
         pthread_barrier_wait(&crew.barrier);

@@ -19,8 +19,8 @@ static uint64_t bits(enum diverge_dtype dtype, double value)
 }
 
 /*
- * The fingerprint of one element reads it as its dtype says and gives it back as min: its bits must be the
- * element's. Every finite pattern of every small float dtype.
+ * The fingerprint of one element reads it as its dtype says and gives it back as min: its bits must
+ * be the element's. Every finite pattern of every small float dtype.
  */
 static void small_floats_survive(void **state)
 {
@@ -90,8 +90,10 @@ static void direct_measure_is_the_same(void **state)
 static void sum_beyond_float32_is_left_out(void **state)
 {
     (void)state;
-    struct diverge_fingerprint fingerprint = {.stats = {
-        .sum = 1e39, .l2 = 1e38, .valid = DIVERGE_STAT_PRESENT | DIVERGE_STAT_SUM | DIVERGE_STAT_L2}};
+    struct diverge_fingerprint fingerprint = {
+        .stats = {.sum = 1e39,
+                  .l2 = 1e38,
+                  .valid = DIVERGE_STAT_PRESENT | DIVERGE_STAT_SUM | DIVERGE_STAT_L2}};
     struct dvg_value value;
     dvg_value_from(&value, DIVERGE_F64, &fingerprint);
     assert_int_equal(value.state, DVG_STATE_STATS | DVG_STATE_L2);
