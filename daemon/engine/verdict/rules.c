@@ -48,7 +48,8 @@ void ruling_set(struct ruling *ruling, const char *class_name, const char *detai
     ruling->text = text;
 }
 
-static const char *format_list(const struct evidence *evidence, const char *format, va_list list)
+__attribute__((format(printf, 2, 0))) static const char *
+format_list(const struct evidence *evidence, const char *format, va_list list)
 {
     char text[1024];
     vsnprintf(text, sizeof(text), format, list);
