@@ -82,17 +82,22 @@ static void bash_option_values(const char *command, const struct cmd_option *opt
     }
 }
 
-static void bash_command(const struct cmd *cmd)
+static void bash_options(const struct cmd *cmd)
 {
-    printf("    %s)\n        options=\"", cmd->name);
+    printf("    %s) options=\"", cmd->name);
     for (size_t i = 0; i < cmd->n_options; i++)
         printf("--%s ", cmd->options[i].name);
     for (size_t i = 0; i < cmd_n_global_options; i++)
         if (has_option(cmd, &cmd_global_options[i]))
             printf("--%s ", cmd_global_options[i].name);
-    const char *list = cmd->words == CMD_WORDS_COMMAND ? command_names() : words_of(cmd);
+    puts("\" ;;");
+}
 
-    printf("\"\n        %s ;;\n", bash_action(cmd->words, list));
+static void bash_words(const struct cmd *cmd)
+{
+    printf("    %s) %s ;;\n", cmd->name,
+           bash_action(cmd->words,
+                       cmd->words == CMD_WORDS_COMMAND ? command_names() : words_of(cmd)));
 }
 
 static void print_bash(void)
@@ -108,15 +113,19 @@ static void print_bash(void)
     for (size_t i = 0; cmd_all[i]; i++)
         bash_option_values(cmd_all[i]->name, cmd_all[i]->options, cmd_all[i]->n_options);
     bash_option_values("*", cmd_global_options, cmd_n_global_options);
-    printf("    esac\n    case \"$command\" in\n    '')\n        options=\"");
+    printf("    esac\n    case \"$command\" in\n    '') options=\"");
     for (size_t i = 0; i < cmd_n_global_options; i++)
         printf("--%s ", cmd_global_options[i].name);
-    printf("\"\n        %s ;;\n", bash_action(CMD_WORDS_COMMAND, command_names()));
+    puts("\" ;;");
     for (size_t i = 0; cmd_all[i]; i++)
-        bash_command(cmd_all[i]);
-    puts("    esac\n    case \"$cur\" in\n"
-         "    -*) COMPREPLY=($(compgen -W \"$options\" -- \"$cur\")) ;;\n    esac\n}\n"
-         "complete -o filenames -F _divergectl divergectl");
+        bash_options(cmd_all[i]);
+    printf("    esac\n    if [[ $cur == -* ]]; then\n"
+           "        COMPREPLY=($(compgen -W \"$options\" -- \"$cur\"))\n        return\n    fi\n"
+           "    case \"$command\" in\n    '') %s ;;\n",
+           bash_action(CMD_WORDS_COMMAND, command_names()));
+    for (size_t i = 0; cmd_all[i]; i++)
+        bash_words(cmd_all[i]);
+    puts("    esac\n}\ncomplete -o filenames -F _divergectl divergectl");
 }
 
 /* ---- zsh ------------------------------------------------------------------------------------ */
