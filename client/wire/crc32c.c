@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CRC-32C (Castagnoli, reflected polynomial 0x82f63b78): iSCSI's, RFC 3720 appendix B.4. The CPU's own
- * instruction where there is one, else a table of 256 entries.
+ * CRC-32C (Castagnoli, reflected polynomial 0x82f63b78): iSCSI's, RFC 3720 appendix B.4. The CPU's
+ * own instruction where there is one, else a table of 256 entries.
  */
 
 #include "client/wire/crc32c.h"

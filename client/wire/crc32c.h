@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The variants behind dvg_crc32c (frame.h), so that tests can compare them. Inverted state in and out. */
+/*
+ * The variants behind dvg_crc32c (frame.h), so that tests can compare them. Inverted state in and
+ * out.
+ */
 #ifndef CLIENT_WIRE_CRC32C_H
 #define CLIENT_WIRE_CRC32C_H
 

@@ -199,8 +199,8 @@ int dvg_type_pack(struct dvg_buffer *items, const struct dvg_type *type)
 }
 
 /*
- * Number of elements of `ndim` sizes: 0 with *ret, or EPROTO when a size is negative, or when the sizes
- * other than 0 multiply to 2^60 or more.
+ * Number of elements of `ndim` sizes: 0 with *ret, or EPROTO when a size is negative, or when the
+ * sizes other than 0 multiply to 2^60 or more.
  */
 static int count_elements(const uint8_t *sizes, unsigned ndim, uint64_t *ret)
 {
@@ -251,8 +251,7 @@ static int check_type(const struct dvg_type *type)
 static int take_arrays(struct dvg_bytes *items, struct dvg_type *type)
 {
     size_t sizes = 8 * (size_t)type->ndim;
-    if (type->n_extents > items->size / DVG_EXTENT_SIZE ||
-        !take(items, sizes, &type->sizes) ||
+    if (type->n_extents > items->size / DVG_EXTENT_SIZE || !take(items, sizes, &type->sizes) ||
         (type->has_strides && !take(items, sizes, &type->strides)) ||
         !take(items, 8 * (size_t)type->global_ndim, &type->global_sizes) ||
         !take(items, DVG_EXTENT_SIZE * (size_t)type->n_extents, &type->extents))

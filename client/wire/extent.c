@@ -19,7 +19,10 @@ static uint64_t length_of(const uint8_t *extents, size_t i)
     return dvg_load_u64(extents + DVG_EXTENT_SIZE * i + 8);
 }
 
-/* Checks each by itself and their sum; *ret_rising: no extent begins before the one ahead of it ends. */
+/*
+ * Checks each by itself and their sum; *ret_rising: no extent begins before the one ahead of it
+ * ends.
+ */
 static int check_each(const uint8_t *extents, size_t n, uint64_t total, uint64_t end,
                       bool *ret_rising)
 {

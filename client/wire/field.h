@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one codec that all messages share: a payload is a list of fields, a message's table says which
- * fields it has and where they sit in its struct. message.c holds the tables.
+ * The one codec that all messages share: a payload is a list of fields, a message's table says
+ * which fields it has and where they sit in its struct. message.c holds the tables.
  */
 #ifndef CLIENT_WIRE_FIELD_H
 #define CLIENT_WIRE_FIELD_H
@@ -15,11 +15,11 @@
     X(U32, 4, 4)                                                                                   \
     X(I32, 4, 4)                                                                                   \
     X(U64, 8, 8)                                                                                   \
-    X(ID, 16, 16)                                     /* 128-bit id, as bytes */                   \
+    X(ID, 16, 16)                                            /* 128-bit id, as bytes */            \
     X(TIERS, 8 * DIVERGE_TIER_COUNT, 8 * DIVERGE_TIER_COUNT) /* a u64 a tier */                    \
-    X(STRING, 0, sizeof(struct dvg_bytes))            /* UTF-8 without NUL, DVG_STRING_MAX */      \
-    X(TEXT, 0, sizeof(struct dvg_bytes))              /* the same, DVG_CONTROL_MAX: JSON */        \
-    X(BYTES, 0, sizeof(struct dvg_bytes))             /* anything */
+    X(STRING, 0, sizeof(struct dvg_bytes)) /* UTF-8 without NUL, DVG_STRING_MAX */                 \
+    X(TEXT, 0, sizeof(struct dvg_bytes))   /* the same, DVG_CONTROL_MAX: JSON */                   \
+    X(BYTES, 0, sizeof(struct dvg_bytes))  /* anything */
 
 enum dvg_field_kind {
 #define X(KIND, wire, member) DVG_FIELD_##KIND,

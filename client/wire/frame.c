@@ -42,7 +42,9 @@ static int check_header(const uint8_t *header)
     return 0;
 }
 
-/* A peer that speaks something else is refused at its first bytes, not when 32 of them are there. */
+/*
+ * A peer that speaks something else is refused at its first bytes, not when 32 of them are there.
+ */
 static int check_magic(struct dvg_bytes bytes)
 {
     static const uint8_t magic[4] = {'D', 'V', 'G', '1'};

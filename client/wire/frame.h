@@ -35,9 +35,10 @@ struct dvg_frame {
 };
 
 /*
- * Looks at the start of `bytes`: 1 with *ret and *ret_size (whole frame) when a whole frame is there, 0 when
- * more bytes are needed (*ret_size: how many in all, when the header is there, else DVG_FRAME_HEADER),
- * or EPROTO (magic, flags, reserved, crc), ELIMIT (payload longer than max_payload).
+ * Looks at the start of `bytes`: 1 with *ret and *ret_size (whole frame) when a whole frame is
+ * there, 0 when more bytes are needed (*ret_size: how many in all, when the header is there, else
+ * DVG_FRAME_HEADER), or EPROTO (magic, flags, reserved, crc), ELIMIT (payload longer than
+ * max_payload).
  */
 int dvg_frame_decode(struct dvg_bytes bytes, size_t max_payload, struct dvg_frame *ret,
                      size_t *ret_size);
@@ -51,7 +52,8 @@ uint32_t dvg_crc32c(uint32_t crc, const void *bytes, size_t size);
 
 /*
  * Recording and spool files: 16-byte file header "DVGREC\0\1" + u64 reserved, then frames with CRC,
- * beginning with HELLO; definitions come before their use. A torn last frame is the end of the file.
+ * beginning with HELLO; definitions come before their use. A torn last frame is the end of the
+ * file.
  */
 enum { DVG_FILE_HEADER = 16 };
 extern const uint8_t dvg_file_header[DVG_FILE_HEADER]; /* recording.h reads such files */

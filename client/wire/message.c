@@ -142,9 +142,9 @@ static bool is_segment(uint64_t segment)
 
 static int check_hello(const struct dvg_hello *message)
 {
-    if (message->level > DIVERGE_TIER_OP || message->rank >= DVG_RANKS_MAX ||
-        message->world < 1 || message->world > DVG_RANKS_MAX ||
-        message->next_seq > DVG_SEQ_MAX || message->epoch > DVG_SEQ_MAX)
+    if (message->level > DIVERGE_TIER_OP || message->rank >= DVG_RANKS_MAX || message->world < 1 ||
+        message->world > DVG_RANKS_MAX || message->next_seq > DVG_SEQ_MAX ||
+        message->epoch > DVG_SEQ_MAX)
         return DIVERGE_EPROTO;
     return message->fingerprint_id.size ? 0 : DIVERGE_EPROTO;
 }
@@ -175,9 +175,8 @@ static int check_end(const struct dvg_end *message)
         if (message->records[tier] > DVG_SEQ_MAX || message->dropped[tier] > DVG_SEQ_MAX)
             return DIVERGE_EPROTO;
     }
-    return message->volatile_count > DVG_SEQ_MAX || message->unix_us > DVG_SEQ_MAX
-               ? DIVERGE_EPROTO
-               : 0;
+    return message->volatile_count > DVG_SEQ_MAX || message->unix_us > DVG_SEQ_MAX ? DIVERGE_EPROTO
+                                                                                   : 0;
 }
 
 static int check_metadata(const struct dvg_metadata *message)
@@ -235,8 +234,8 @@ DECODER(state, dvg_state)
 DECODER(control, dvg_control)
 
 /*
- * In these two only `major` and `minor` mean the same in every version, so another major version is said
- * before anything else is found wrong.
+ * In these two only `major` and `minor` mean the same in every version, so another major version is
+ * said before anything else is found wrong.
  */
 #define GREETING_DECODER(name, S)                                                                  \
     int dvg_##name##_decode(struct dvg_bytes payload, struct S *ret)                               \

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages of the wire protocol, from one table. schema/PROTOCOL.md is the normative text; this is
- * the same in C. Pure: no I/O, no allocation; encoders write into a capped buffer (buffer.h), decoders
- * borrow from the frame they are given.
+ * the same in C. Pure: no I/O, no allocation; encoders write into a capped buffer (buffer.h),
+ * decoders borrow from the frame they are given.
  *
- * A frame is a 32-byte header (frame.h) and a payload of TLV fields. Field: u16 id, u16 flags (bit 0: critical),
- * u32 length, then `length` bytes, padded with zeros to a multiple of 8. An unknown field is skipped, unless it is
- * critical (DIVERGE_EUNSUPPORTED). A known field with a wrong length, a duplicate of a non-repeatable one, or a
- * missing required one is DIVERGE_EPROTO. Ids are never reused.
+ * A frame is a 32-byte header (frame.h) and a payload of TLV fields. Field: u16 id, u16 flags (bit
+ * 0: critical), u32 length, then `length` bytes, padded with zeros to a multiple of 8. An unknown
+ * field is skipped, unless it is critical (DIVERGE_EUNSUPPORTED). A known field with a wrong
+ * length, a duplicate of a non-repeatable one, or a missing required one is DIVERGE_EPROTO. Ids are
+ * never reused.
  *
  * Conversation (producer P, daemon D):
  *
- *   P HELLO        versions, stream, run, rank, epoch        D WELCOME (last committed seq, limits) or ERROR
- *   P SITES, TYPES, ARGUMENTS, STRINGS  definitions           connection-scoped, unsequenced, resent after reconnect
- *   P PART, END, METADATA, DROPS, BYE   data, sequenced       D ACK (committed through seq) | ERROR | STATE (read-only …)
- *   ctl CONTROL_REQUEST (JSON)                                D CONTROL_REPLY (JSON)
+ *   P HELLO: versions, stream, run, rank, epoch
+ *   D   WELCOME (last committed seq, limits) or ERROR
+ *   P STRINGS, SITES, TYPES, ARGUMENTS: connection-scoped, unsequenced, resent after reconnect
+ *   P PART, END, METADATA, BYE: data, sequenced
+ *   D   ACK (committed through seq) | ERROR | STATE (read-only …)
+ *   ctl CONTROL_REQUEST (JSON)
+ *   D   CONTROL_REPLY (JSON)
  *
  * Numbers of strings, sites and types count up from 1 in a stream, without holes: 0 is "none".
  */
@@ -27,6 +31,7 @@
 #include <diverge/types.h>
 
 #include "client/wire/buffer.h"
+#include "client/wire/definition.h"
 
 #define DVG_PROTOCOL_MAJOR 1
 #define DVG_PROTOCOL_MINOR 0
@@ -65,21 +70,16 @@ enum dvg_message {
 #undef X
 };
 
-struct dvg_bytes { /* borrowed */
-    const uint8_t *data;
-    size_t size;
-};
-
 struct dvg_hello {
     uint16_t major;
     uint16_t minor;
     uint8_t stream_id[16]; /* random, one a (run, rank, process) */
     uint8_t run_id[16];
-    uint64_t epoch;     /* counts this stream's connections; a higher one takes over */
+    uint64_t epoch; /* counts this stream's connections; a higher one takes over */
     uint32_t rank;
-    uint32_t world;     /* declared number of ranks */
-    uint8_t level;      /* enum diverge_tier */
-    uint64_t next_seq;  /* of the first sequenced message that this connection can still send */
+    uint32_t world;    /* declared number of ranks */
+    uint8_t level;     /* enum diverge_tier */
+    uint64_t next_seq; /* of the first sequenced message that this connection can still send */
     struct dvg_bytes run_name;       /* wanted name */
     struct dvg_bytes fingerprint_id; /* "l61.1" */
     struct dvg_bytes spec;           /* capture spec: equal specs make chains comparable */
@@ -101,61 +101,26 @@ struct dvg_welcome {
 struct dvg_definitions {
     uint32_t first; /* 0 for ARGUMENTS, which are named by their digest */
     uint32_t count;
-    struct dvg_bytes items; /* packed; walk with dvg_string_next, dvg_site_next, … */
-};
-
-struct dvg_site { /* 48 bytes packed */
-    uint8_t tier;
-    uint8_t phase;
-    uint8_t role;
-    uint16_t slot;
-    uint32_t flags; /* DIVERGE_FLAG_* */
-    uint32_t micro_step;
-    uint32_t occurrence;
-    uint32_t lane;   /* string numbers from here on */
-    uint32_t region;
-    uint32_t scope;
-    uint32_t op;
-    uint32_t name;
-    uint32_t source; /* annotation */
-};
-
-struct dvg_type { /* variable */
-    uint8_t kind; /* enum diverge_kind */
-    uint8_t dtype;
-    uint8_t ndim;
-    uint8_t placement;
-    uint8_t has_strides; /* annotation */
-    uint32_t group;      /* string */
-    uint32_t n_extents;
-    const uint8_t *sizes;        /* ndim i64, little endian, maybe unaligned */
-    const uint8_t *strides;      /* ndim i64 or NULL */
-    uint8_t global_ndim;
-    const uint8_t *global_sizes; /* global_ndim i64 */
-    const uint8_t *extents;      /* n_extents pairs of u64 */
-};
-
-struct dvg_argument {
-    uint64_t digest;
-    struct dvg_bytes text;
+    struct dvg_bytes items; /* packed; walk with definition.h */
 };
 
 /*
- * Columns of a PART: id, bytes a record. A column has count * width bytes, or width bytes (the same value for every
- * record); a missing one means zero. X(field id, NAME, width, in digest)
+ * Columns of a PART: id, bytes a record. A column has count * width bytes, or width bytes (the same
+ * value for every record); a missing one means zero. X(field id, NAME, width, in digest)
  */
 #define DVG_COLUMNS(X)                                                                             \
-    X(32, VALUE, 8)     /* checksum, or bits of the scalar */                                      \
-    X(33, TYPE, 4)      /* type number */                                                          \
-    X(34, ARGUMENT, 8)  /* digest of the call's arguments, 0: none */                              \
-    X(35, STATE, 1)     /* DVG_STATE_* */                                                          \
-    X(36, ORDER, 4)     /* index in (segment, lane) over all tiers */                              \
-    X(37, PRODUCER, 4)  /* 1 + ORDER of the record that made this input, in the same lane; 0: none */ \
-    X(38, SUM, 4)       /* float32 */                                                              \
-    X(39, L2, 4)        /* float32 */                                                              \
-    X(40, MIN, 8)       /* bits in the dtype's own width, zero-extended */                         \
+    X(32, VALUE, 8)    /* checksum, or bits of the scalar */                                       \
+    X(33, TYPE, 4)     /* type number */                                                           \
+    X(34, ARGUMENT, 8) /* digest of the call's arguments, 0: none */                               \
+    X(35, STATE, 1)    /* DVG_STATE_* */                                                           \
+    X(36, ORDER, 4)    /* index in (segment, lane) over all tiers */                               \
+    X(37, PRODUCER,                                                                                \
+      4)          /* 1 + ORDER of the record that made this input, in the same lane; 0: none */    \
+    X(38, SUM, 4) /* float32 */                                                                    \
+    X(39, L2, 4)  /* float32 */                                                                    \
+    X(40, MIN, 8) /* bits in the dtype's own width, zero-extended */                               \
     X(41, MAX, 8)                                                                                  \
-    X(42, ZERO, 8)      /* count */
+    X(42, ZERO, 8) /* count */
 
 enum dvg_column {
 #define X(id, NAME, width) DVG_COLUMN_##NAME,
@@ -188,21 +153,22 @@ struct dvg_part {
     uint32_t lane;  /* string number */
     uint32_t count; /* records */
     uint64_t first; /* index of the first record in its (segment, tier, lane): detects gaps */
-    struct dvg_bytes site_runs;                  /* packed struct dvg_site_run; counts add up to count */
-    struct dvg_bytes columns[DVG_COLUMN_COUNT];  /* size 0, width, or count * width */
-    struct dvg_bytes nonfinite; /* packed {u32 index, u32 0, u64 nan, u64 pinf, u64 ninf}, index rising */
-    uint32_t sketch_size;       /* 32 or 64; 0: no sketches */
-    struct dvg_bytes sketches;  /* packed {u32 index, u32 0, f32[sketch_size]}, index rising */
+    struct dvg_bytes site_runs; /* packed struct dvg_site_run; counts add up to count */
+    struct dvg_bytes columns[DVG_COLUMN_COUNT]; /* size 0, width, or count * width */
+    struct dvg_bytes
+        nonfinite;        /* packed {u32 index, u32 0, u64 nan, u64 pinf, u64 ninf}, index rising */
+    uint32_t sketch_size; /* 32 or 64; 0: no sketches */
+    struct dvg_bytes sketches; /* packed {u32 index, u32 0, f32[sketch_size]}, index rising */
 };
 
 /* Seals a segment on all tiers: what the sender counted, so that the receiver can tell a gap. */
 struct dvg_end {
     uint64_t segment;
-    uint64_t records[DIVERGE_TIER_COUNT];  /* sent, per tier */
-    uint64_t dropped[DIVERGE_TIER_COUNT];  /* not sent: a gap */
-    uint64_t volatile_count;               /* counted, not stored */
+    uint64_t records[DIVERGE_TIER_COUNT]; /* sent, per tier */
+    uint64_t dropped[DIVERGE_TIER_COUNT]; /* not sent: a gap */
+    uint64_t volatile_count;              /* counted, not stored */
     uint64_t unix_us;
-    uint8_t wanted;                        /* bit per tier: recorded in this segment (level, step filter) */
+    uint8_t wanted; /* bit per tier: recorded in this segment (level, step filter) */
 };
 
 struct dvg_metadata { /* one JSON object, UTF-8; keys replace earlier ones */
@@ -250,7 +216,10 @@ int dvg_control_encode(struct dvg_buffer *out, enum dvg_message type,
 int dvg_definitions_encode(struct dvg_buffer *out, enum dvg_message type,
                            const struct dvg_definitions *message);
 
-/* Decoders check everything that can be checked without the stream's state. Results borrow `payload`. */
+/*
+ * Decoders check everything that can be checked without the stream's state. Results borrow
+ * `payload`.
+ */
 int dvg_hello_decode(struct dvg_bytes payload, struct dvg_hello *ret);
 int dvg_welcome_decode(struct dvg_bytes payload, struct dvg_welcome *ret);
 int dvg_definitions_decode(struct dvg_bytes payload, struct dvg_definitions *ret);
@@ -262,18 +231,6 @@ int dvg_ack_decode(struct dvg_bytes payload, struct dvg_ack *ret);
 int dvg_error_decode(struct dvg_bytes payload, struct dvg_error_message *ret);
 int dvg_state_decode(struct dvg_bytes payload, struct dvg_state *ret);
 int dvg_control_decode(struct dvg_bytes payload, struct dvg_control *ret);
-
-/* Packs one item of a definition message. */
-int dvg_string_pack(struct dvg_buffer *items, struct dvg_bytes text);
-int dvg_site_pack(struct dvg_buffer *items, const struct dvg_site *site);
-int dvg_type_pack(struct dvg_buffer *items, const struct dvg_type *type);
-int dvg_argument_pack(struct dvg_buffer *items, const struct dvg_argument *argument);
-/* Takes the next item off `items`: 1, 0 at the end, or negative when malformed. Strings are valid UTF-8
- * without control characters' meaning attached: escaping is for whoever shows them. */
-int dvg_string_next(struct dvg_bytes *items, struct dvg_bytes *ret);
-int dvg_site_next(struct dvg_bytes *items, struct dvg_site *ret);
-int dvg_type_next(struct dvg_bytes *items, struct dvg_type *ret);
-int dvg_argument_next(struct dvg_bytes *items, struct dvg_argument *ret);
 
 const char *dvg_message_name(unsigned type); /* NULL: unknown */
 size_t dvg_column_width(enum dvg_column column);

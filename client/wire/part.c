@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PART: columns stay where they are; what is checked here costs a few nanoseconds a part and a bit a record. */
+/*
+ * PART: columns stay where they are; what is checked here costs a few nanoseconds a part and a bit
+ * a record.
+ */
 
 #include "client/wire/part.h"
 
@@ -63,8 +66,8 @@ static size_t add_bytes(uint64_t sums)
 }
 
 /*
- * Bytes of the column that have `bit` set. Eight at a time, in sums a byte wide that are emptied before they
- * can overflow: baseline x86-64 has no popcount instruction.
+ * Bytes of the column that have `bit` set. Eight at a time, in sums a byte wide that are emptied
+ * before they can overflow: baseline x86-64 has no popcount instruction.
  */
 static size_t count_bit(struct dvg_bytes column, uint8_t bit)
 {

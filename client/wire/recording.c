@@ -10,7 +10,9 @@ enum {
     FORMAT_BYTE = 7,     /* of the file header: the format's number */
     FORMAT_RESERVED = 8, /* from here on zeros */
     FRAME_ALIGN = 8,
-    /* Whole frames are looked for at so many places at most: a payload can be full of false starts. */
+    /*
+     * Whole frames are looked for at so many places at most: a payload can be full of false starts.
+     */
     RESYNC_TRIES = 64,
 };
 

@@ -21,7 +21,10 @@ static bool is_tail(uint8_t byte)
     return (byte & 0xc0) == 0x80;
 }
 
-/* Length of the well-formed sequence of two to four bytes at `p`, 0 when there is none. RFC 3629, section 4. */
+/*
+ * Length of the well-formed sequence of two to four bytes at `p`, 0 when there is none. RFC 3629,
+ * section 4.
+ */
 static size_t sequence_length(const uint8_t *p, size_t left)
 {
     uint8_t lead = p[0];

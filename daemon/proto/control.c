@@ -34,7 +34,8 @@ struct command {
 static int bad_argument(struct call *call, int rc, const char *key, const char *what)
 {
     return refuse(&call->error, DIVERGE_EINVAL,
-                  rc == DIVERGE_ENOTFOUND ? "\"%s\" is missing: %s" : "\"%s\" must be %s", key, what);
+                  rc == DIVERGE_ENOTFOUND ? "\"%s\" is missing: %s" : "\"%s\" must be %s", key,
+                  what);
 }
 
 static int get_row(struct call *call, const char *key, int64_t *ret)
@@ -69,7 +70,8 @@ static int failed(struct call *call, int rc, const char *what, int64_t run)
 static int begin(struct call *call)
 {
     int rc = store_begin(call->store);
-    return rc ? refuse(&call->error, rc, "the store is not ready: %s", store_error_text(call->store))
+    return rc ? refuse(&call->error, rc, "the store is not ready: %s",
+                       store_error_text(call->store))
               : 0;
 }
 
@@ -209,16 +211,21 @@ static int run_stop(struct call *call)
         return rc;
     rc = call->host->stop(call->host->context, force);
     if (rc == DIVERGE_EBUSY)
-        return refuse(&call->error, rc,
-                      "producers are connected; end them, or stop with \"force\": true (they spool)");
+        return refuse(
+            &call->error, rc,
+            "producers are connected; end them, or stop with \"force\": true (they spool)");
     return rc ? refuse(&call->error, rc, "the daemon cannot stop now") : 0;
 }
 
 /* ---- dispatch ---- */
 
 static const struct command commands[] = {
-    {"status", run_status}, {"stop", run_stop},   {"rm", run_rm},
-    {"gc", run_gc},         {"pin", run_pin},     {"unpin", run_unpin},
+    {"status", run_status},
+    {"stop", run_stop},
+    {"rm", run_rm},
+    {"gc", run_gc},
+    {"pin", run_pin},
+    {"unpin", run_unpin},
     {"difference", run_difference},
 };
 
@@ -266,8 +273,7 @@ static int write_reply(uint32_t request, const cJSON *reply, struct dvg_buffer *
     return rc;
 }
 
-static int write_failure(uint32_t request, int status, const char *text,
-                         struct dvg_buffer *replies)
+static int write_failure(uint32_t request, int status, const char *text, struct dvg_buffer *replies)
 {
     cJSON *reply = cJSON_CreateObject();
     int rc = reply ? json_add_bool(reply, "ok", false) : DIVERGE_ENOMEM;

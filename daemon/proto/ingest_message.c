@@ -26,9 +26,10 @@ static int store_refused(struct ingest *ingest, int rc, const char *what)
 
 static int undecodable(struct ingest *ingest, int rc, const char *name)
 {
-    const char *why = rc == DIVERGE_EUNSUPPORTED ? "it has a critical field that this daemon does not know"
-                      : rc == DIVERGE_ELIMIT     ? "a field is over its limit"
-                                                 : "a field is missing, twice there, or out of range";
+    const char *why = rc == DIVERGE_EUNSUPPORTED
+                          ? "it has a critical field that this daemon does not know"
+                      : rc == DIVERGE_ELIMIT ? "a field is over its limit"
+                                             : "a field is missing, twice there, or out of range";
     return refuse(&ingest->error, rc, "malformed %s: %s", name, why);
 }
 
@@ -53,8 +54,7 @@ struct greeting {
     char spec[DVG_STRING_MAX + 1];
 };
 
-static int read_greeting(struct ingest *ingest, const struct dvg_hello *hello,
-                         struct greeting *ret)
+static int read_greeting(struct ingest *ingest, const struct dvg_hello *hello, struct greeting *ret)
 {
     if (!copy_text(hello->run_name, ret->name, sizeof(ret->name)))
         return refuse(&ingest->error, DIVERGE_ELIMIT,
@@ -84,8 +84,8 @@ static struct ingest_connection *find_stream(const struct ingest *ingest,
 }
 
 /*
- * Whether the stream may be opened: no other connection has it, or one with a lower epoch. What that one brought
- * becomes durable first, so that WELCOME says how far it came.
+ * Whether the stream may be opened: no other connection has it, or one with a lower epoch. What
+ * that one brought becomes durable first, so that WELCOME says how far it came.
  */
 static int check_epoch(struct ingest *ingest, const struct dvg_hello *hello,
                        struct ingest_connection **ret_other)
@@ -245,7 +245,9 @@ static int on_part(struct ingest *ingest, struct ingest_connection *connection,
     if (rc)
         return rc;
     rc = store_part_append(connection->stream, &resolved);
-    /* Its beginning is among the messages that HELLO said are lost: END's counts will tell the gap. */
+    /*
+     * Its beginning is among the messages that HELLO said are lost: END's counts will tell the gap.
+     */
     if (rc == DIVERGE_EGAP && connection->jumped)
         return 0;
     if (rc)

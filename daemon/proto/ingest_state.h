@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ingest.c (connections, groups, notices) and ingest_message.c (the meaning of frames) share. */
+/*
+ * What ingest.c (connections, groups, notices) and ingest_message.c (the meaning of frames) share.
+ */
 #ifndef DAEMON_PROTO_INGEST_STATE_H
 #define DAEMON_PROTO_INGEST_STATE_H
 
@@ -7,8 +9,8 @@
 #include "daemon/proto/tables.h"
 
 /*
- *   (frame) ──HELLO──▶ OPEN ──BYE──▶ ENDED          any error: the entry goes, the caller closes
- *                       └──higher epoch──▶ TAKEN    stays until its last ERROR is fetched
+ *   (frame) ──HELLO──▶ OPEN ──BYE──▶ ENDED     any error: the entry goes, the caller closes
+ *                       └──higher epoch──▶ TAKEN    until its last ERROR is fetched
  */
 enum ingest_phase {
     INGEST_OPEN,
@@ -25,11 +27,11 @@ struct ingest_connection {
     uint64_t epoch;
     int64_t run;
     uint32_t rank;
-    uint64_t seq;    /* last one taken; committed too, between groups */
-    bool jumped;     /* HELLO said that messages before its next_seq are lost */
-    bool ack_due;    /* to be sent once what was taken is committed */
-    bool ack_ready;  /* to be sent now */
-    bool state_due;  /* STATE is to be sent */
+    uint64_t seq;   /* last one taken; committed too, between groups */
+    bool jumped;    /* HELLO said that messages before its next_seq are lost */
+    bool ack_due;   /* to be sent once what was taken is committed */
+    bool ack_ready; /* to be sent now */
+    bool state_due; /* STATE is to be sent */
     uint32_t n_metadata;
     struct tables tables;
 };

@@ -14,7 +14,10 @@
 
 /* ---- before cJSON sees it ---- */
 
-/* Steps over a string that begins at `at` (a quote): the place behind it, or 0 when it is not allowed. */
+/*
+ * Steps over a string that begins at `at` (a quote): the place behind it, or 0 when it is not
+ * allowed.
+ */
 static size_t skip_string(struct dvg_bytes text, size_t at)
 {
     for (at++; at < text.size; at++) {

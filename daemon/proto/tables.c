@@ -161,7 +161,8 @@ static void add_site(struct tables_sites *sites, const struct dvg_site *site, ui
     sites->sources[at] = source;
     sites->lanes[at] = site->lane;
     sites->tiers[at] = site->tier;
-    bool as_before = at > 1 && sites->lanes[at - 1] == site->lane && sites->tiers[at - 1] == site->tier;
+    bool as_before =
+        at > 1 && sites->lanes[at - 1] == site->lane && sites->tiers[at - 1] == site->tier;
     sites->begins[at] = as_before ? sites->begins[at - 1] : at;
 }
 
@@ -249,11 +250,11 @@ static struct definer definer_of(const struct tables *tables, enum dvg_message t
         return (struct definer){define_string, "strings", tables->strings.count,
                                 tables->strings.count - 1, limits->max_strings};
     if (type == DVG_MESSAGE_SITES)
-        return (struct definer){define_site, "sites", tables->sites.count,
-                                tables->sites.count - 1, limits->max_sites};
+        return (struct definer){define_site, "sites", tables->sites.count, tables->sites.count - 1,
+                                limits->max_sites};
     if (type == DVG_MESSAGE_TYPES)
-        return (struct definer){define_type, "types", tables->types.count,
-                                tables->types.count - 1, limits->max_types};
+        return (struct definer){define_type, "types", tables->types.count, tables->types.count - 1,
+                                limits->max_types};
     return (struct definer){define_argument, "arguments", 0, tables->n_arguments,
                             limits->max_arguments};
 }
@@ -283,9 +284,10 @@ int tables_define(struct tables *tables, struct store *store, enum dvg_message t
         return refuse(error, DIVERGE_EPROTO, "%s begin at %u where %u comes next", definer.name,
                       message->first, definer.next);
     if (message->count > definer.max - definer.used)
-        return refuse(error, DIVERGE_ELIMIT,
-                      "more than %u %s on one connection; are names made of step numbers or addresses?",
-                      definer.max, definer.name);
+        return refuse(
+            error, DIVERGE_ELIMIT,
+            "more than %u %s on one connection; are names made of step numbers or addresses?",
+            definer.max, definer.name);
     const struct tables before = *tables;
     struct define define = {.tables = tables, .store = store, .error = error};
     int rc = define_all(&define, &definer, message);
@@ -351,7 +353,8 @@ int tables_resolve(const struct tables *tables, const struct dvg_part *part,
     struct dvg_bytes runs = part->site_runs;
     bool one_slice = runs.size == sizeof(struct dvg_site_run);
     if (!one_slice && scratch_reserve(scratch, part->count))
-        return refuse(error, DIVERGE_ENOMEM, "out of memory for the sites of %u records", part->count);
+        return refuse(error, DIVERGE_ENOMEM, "out of memory for the sites of %u records",
+                      part->count);
     uint32_t at = 0;
     for (size_t i = 0; i < runs.size; i += sizeof(struct dvg_site_run)) {
         uint32_t first = dvg_load_u32(runs.data + i);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a connection has defined: its numbers of strings, sites and types, mapped to rows of the store. Numbers
- * count up from 1 without holes, so a table is an array. Used on the store's thread only.
+ * What a connection has defined: its numbers of strings, sites and types, mapped to rows of the
+ * store. Numbers count up from 1 without holes, so a table is an array. Used on the store's thread
+ * only.
  */
 #ifndef DAEMON_PROTO_TABLES_H
 #define DAEMON_PROTO_TABLES_H
@@ -19,8 +20,8 @@ struct tables_limits {
 };
 
 /*
- * Site numbers index three arrays side by side, so that a run of consecutive numbers is a slice of them, lent to
- * the store as it is.
+ * Site numbers index three arrays side by side, so that a run of consecutive numbers is a slice of
+ * them, lent to the store as it is.
  */
 struct tables_sites {
     uint32_t *rows;
@@ -58,15 +59,15 @@ void tables_fini(struct tables *tables);
 void tables_scratch_fini(struct tables_scratch *scratch);
 
 /*
- * Takes a STRINGS, SITES, TYPES or ARGUMENTS message, whole or not at all. EPROTO, ELIMIT, ENOMEM or the
- * store's; error->text says what was wrong.
+ * Takes a STRINGS, SITES, TYPES or ARGUMENTS message, whole or not at all. EPROTO, ELIMIT, ENOMEM
+ * or the store's; error->text says what was wrong.
  */
 int tables_define(struct tables *tables, struct store *store, enum dvg_message type,
                   const struct dvg_definitions *message, struct store_error *error);
 
 /*
- * Resolves lane and sites of a part: *ret borrows `part`, the tables and the scratch until their next change.
- * EPROTO: an unknown number, or sites of another lane or tier.
+ * Resolves lane and sites of a part: *ret borrows `part`, the tables and the scratch until their
+ * next change. EPROTO: an unknown number, or sites of another lane or tier.
  */
 int tables_resolve(const struct tables *tables, const struct dvg_part *part,
                    struct tables_scratch *scratch, struct store_part *ret,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control requests: the input is the JSON of one. There is exactly one reply, and it is a JSON object with `ok`. */
+/*
+ * Control requests: the input is the JSON of one. There is exactly one reply, and it is a JSON
+ * object with `ok`.
+ */
 
 #include <stdlib.h>
 

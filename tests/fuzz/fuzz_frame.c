@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames one after the other, each payload through its decoder and through the item walkers. What decodes is
- * encoded and decoded again: both must succeed, and every borrowed byte must lie within the input.
+ * Frames one after the other, each payload through its decoder and through the item walkers. What
+ * decodes is encoded and decoded again: both must succeed, and every borrowed byte must lie within
+ * the input.
  */
 
 #include <stdlib.h>

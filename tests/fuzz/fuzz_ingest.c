@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames into a real ingest over a real store. The first byte says what happens between: bit 0 commits at the end,
- * bit 1 after each frame, bit 2 loses the connection at the end. Each HELLO comes from a connection of its own,
- * so that streams meet and take over.
+ * Frames into a real ingest over a real store. The first byte says what happens between: bit 0
+ * commits at the end, bit 1 after each frame, bit 2 loses the connection at the end. Each HELLO
+ * comes from a connection of its own, so that streams meet and take over.
  */
 
 #include <stdlib.h>

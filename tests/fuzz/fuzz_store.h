@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A real store for fuzz targets, in a folder in memory where there is one; removed when the program ends. */
+/*
+ * A real store for fuzz targets, in a folder in memory where there is one; removed when the program
+ * ends.
+ */
 #ifndef TESTS_FUZZ_FUZZ_STORE_H
 #define TESTS_FUZZ_FUZZ_STORE_H
 

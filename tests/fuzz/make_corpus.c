@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes what is generated from the golden conversation: seeds of the fuzz corpora and the golden text.
+ * Writes what is generated from the golden conversation: seeds of the fuzz corpora and the golden
+ * text.
  *
  *     make_corpus CORPUS_FOLDER            frame/, recording/, ingest/ in it
  *     make_corpus --text > tests/data/wire/conversation.hex
@@ -60,7 +61,10 @@ static void write_recordings(const char *root)
     dvg_buffer_fini(&file);
 }
 
-/* A byte that says how to commit (fuzz_ingest.c), then frames without CRC: damage must get past the frame. */
+/*
+ * A byte that says how to commit (fuzz_ingest.c), then frames without CRC: damage must get past the
+ * frame.
+ */
 static void write_ingest(const char *root, const char *name, uint8_t how, int times)
 {
     struct dvg_buffer input;

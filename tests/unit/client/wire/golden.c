@@ -197,7 +197,8 @@ static void end(struct dvg_buffer *out)
 
 static void metadata(struct dvg_buffer *out)
 {
-    const struct dvg_metadata message = {.json = text("{\"torch.version\":\"2.5.1\",\"seed\":\"7\"}")};
+    const struct dvg_metadata message = {.json =
+                                             text("{\"torch.version\":\"2.5.1\",\"seed\":\"7\"}")};
     must(dvg_metadata_encode(out, 1, &message));
 }
 

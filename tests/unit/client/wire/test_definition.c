@@ -191,7 +191,11 @@ static void set_numbers(uint8_t *at, const uint64_t *numbers, size_t n)
         dvg_store_u64(at + 8 * i, numbers[i]);
 }
 
-#define NUMBERS(...) (const uint64_t[]){__VA_ARGS__}
+#define NUMBERS(...)                                                                               \
+    (const uint64_t[])                                                                             \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
 #define COUNT_OF(...) (sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 #define SET_SIZES(shape, ...)                                                                      \
     (set_numbers((shape)->sizes, NUMBERS(__VA_ARGS__), COUNT_OF(__VA_ARGS__)),                     \

@@ -35,10 +35,12 @@ static void frame_is_found_once_it_is_whole(void **state)
     struct dvg_frame frame;
     size_t need;
     for (size_t have = 0; have < size; have++) {
-        assert_int_equal(dvg_frame_decode((struct dvg_bytes){bytes, have}, DVG_FRAME_MAX, &frame, &need), 0);
+        assert_int_equal(
+            dvg_frame_decode((struct dvg_bytes){bytes, have}, DVG_FRAME_MAX, &frame, &need), 0);
         assert_int_equal(need, have < DVG_FRAME_HEADER ? DVG_FRAME_HEADER : size);
     }
-    assert_int_equal(dvg_frame_decode((struct dvg_bytes){bytes, size + 5}, DVG_FRAME_MAX, &frame, &need), 1);
+    assert_int_equal(
+        dvg_frame_decode((struct dvg_bytes){bytes, size + 5}, DVG_FRAME_MAX, &frame, &need), 1);
     assert_int_equal(need, size);
     assert_int_equal(frame.type, DVG_MESSAGE_ACK);
     assert_int_equal(frame.payload.size, size - DVG_FRAME_HEADER);
@@ -56,7 +58,8 @@ static void wrong_magic_is_refused_at_its_first_byte(void **state)
         assert_int_equal(decode(bytes, at + 1, DVG_FRAME_MAX), DIVERGE_EPROTO);
         bytes[at] ^= 0x20;
     }
-    assert_int_equal(decode((const uint8_t *)"GET / HTTP/1.1\r\n", 16, DVG_FRAME_MAX), DIVERGE_EPROTO);
+    assert_int_equal(decode((const uint8_t *)"GET / HTTP/1.1\r\n", 16, DVG_FRAME_MAX),
+                     DIVERGE_EPROTO);
 }
 
 static void unknown_flags_and_reserved_bytes_are_refused(void **state)
@@ -110,7 +113,8 @@ static void a_new_sequence_number_takes_the_crc_off(void **state)
     dvg_frame_set_seq(bytes, 78);
     struct dvg_frame frame;
     size_t whole;
-    assert_int_equal(dvg_frame_decode((struct dvg_bytes){bytes, size}, DVG_FRAME_MAX, &frame, &whole), 1);
+    assert_int_equal(
+        dvg_frame_decode((struct dvg_bytes){bytes, size}, DVG_FRAME_MAX, &frame, &whole), 1);
     assert_int_equal(frame.seq, 78);
     assert_int_equal(frame.flags, 0);
 }

@@ -77,7 +77,7 @@ static void every_message_has_a_golden_frame(void **state)
         dvg_buffer_clear(&out);
     }
     dvg_buffer_fini(&out);
-#define X(number, NAME, name, direction, sequenced) assert_true(seen & (1U << (number)));
+#define X(number, NAME, name, direction, sequenced) assert_true(seen &(1U << (number)));
     DVG_MESSAGES(X)
 #undef X
 }

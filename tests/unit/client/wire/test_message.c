@@ -199,8 +199,8 @@ static void answers_round_trip(void **state)
         struct dvg_state read_only_got;
         dvg_buffer_clear(out);
         assert_int_equal(dvg_state_encode(out, &read_only), 0);
-        assert_int_equal(
-            dvg_state_decode(take_payload(out, DVG_MESSAGE_STATE, 0), &read_only_got), 0);
+        assert_int_equal(dvg_state_decode(take_payload(out, DVG_MESSAGE_STATE, 0), &read_only_got),
+                         0);
         assert_int_equal(read_only.read_only, read_only_got.read_only);
         assert_same_bytes(read_only.text, read_only_got.text);
 
@@ -219,8 +219,8 @@ static void metadata_and_control_round_trip(void **state)
     struct dvg_metadata metadata = {.json = rnd_json()};
     struct dvg_metadata metadata_got;
     assert_int_equal(dvg_metadata_encode(out, 5, &metadata), 0);
-    assert_int_equal(
-        dvg_metadata_decode(take_payload(out, DVG_MESSAGE_METADATA, 5), &metadata_got), 0);
+    assert_int_equal(dvg_metadata_decode(take_payload(out, DVG_MESSAGE_METADATA, 5), &metadata_got),
+                     0);
     assert_same_bytes(metadata.json, metadata_got.json);
 
     static const enum dvg_message types[] = {DVG_MESSAGE_CONTROL_REQUEST,
@@ -336,7 +336,10 @@ static void check_cut(unsigned type, const uint8_t *payload, size_t size)
         bool at_field = false;
         for (size_t at = 0; at < size; at += field_span(payload + at))
             at_field = at_field || at == cut;
-        /* A cut between fields can only be told when a required one, or one that fits to it, is gone. */
+        /*
+         * A cut between fields can only be told when a required one, or one that fits to it, is
+         * gone.
+         */
         if (!at_field)
             assert_int_equal(rc, DIVERGE_EPROTO);
         else
@@ -416,7 +419,8 @@ static void fields_may_come_in_any_order(void **state)
 
 static void check_required(unsigned type, const uint8_t *payload, size_t size)
 {
-    size_t span = field_span(payload); /* the first field of each message is required, but in definitions */
+    size_t span =
+        field_span(payload); /* the first field of each message is required, but in definitions */
     if (type >= DVG_MESSAGE_STRINGS && type <= DVG_MESSAGE_ARGUMENTS)
         return;
     assert_int_equal(decode_copy(type, payload + span, size - span), DIVERGE_EPROTO);

@@ -79,9 +79,8 @@ static int decode(struct fixture *f, struct dvg_part *ret)
 {
     dvg_buffer_clear(&f->out);
     assert_int_equal(dvg_part_encode(&f->out, 3, &f->part), 0);
-    return dvg_part_decode((struct dvg_bytes){f->out.data + DVG_FRAME_HEADER,
-                                              f->out.size - DVG_FRAME_HEADER},
-                           ret);
+    return dvg_part_decode(
+        (struct dvg_bytes){f->out.data + DVG_FRAME_HEADER, f->out.size - DVG_FRAME_HEADER}, ret);
 }
 
 static int decode_rc(struct fixture *f)

@@ -59,15 +59,19 @@ static void other_files_are_told_apart(void **state)
 {
     const struct fixture *f = *state;
     struct dvg_recording recording;
-    assert_int_equal(dvg_recording_init(&recording, (struct dvg_bytes){f->file.data, 15}), DIVERGE_EPROTO);
+    assert_int_equal(dvg_recording_init(&recording, (struct dvg_bytes){f->file.data, 15}),
+                     DIVERGE_EPROTO);
     uint8_t header[16] = "SQLite format 3";
-    assert_int_equal(dvg_recording_init(&recording, (struct dvg_bytes){header, 16}), DIVERGE_EPROTO);
+    assert_int_equal(dvg_recording_init(&recording, (struct dvg_bytes){header, 16}),
+                     DIVERGE_EPROTO);
     memcpy(header, dvg_file_header, 16);
     header[7] = 2;
-    assert_int_equal(dvg_recording_init(&recording, (struct dvg_bytes){header, 16}), DIVERGE_EVERSION);
+    assert_int_equal(dvg_recording_init(&recording, (struct dvg_bytes){header, 16}),
+                     DIVERGE_EVERSION);
     header[7] = 1;
     header[15] = 1;
-    assert_int_equal(dvg_recording_init(&recording, (struct dvg_bytes){header, 16}), DIVERGE_EVERSION);
+    assert_int_equal(dvg_recording_init(&recording, (struct dvg_bytes){header, 16}),
+                     DIVERGE_EVERSION);
 }
 
 static void a_file_cut_anywhere_has_a_torn_tail(void **state)

@@ -27,14 +27,23 @@ static void what_is_not_utf8_is_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {
-        "\x80",             /* a tail alone */
-        "\xc0\xaf",         /* overlong slash */
-        "\xc1\xbf",         "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf", /* overlong */
+        "\x80",     /* a tail alone */
+        "\xc0\xaf", /* overlong slash */
+        "\xc1\xbf",
+        "\xe0\x9f\xbf",
+        "\xf0\x8f\xbf\xbf", /* overlong */
         "\xed\xa0\x80",     /* surrogate */
-        "\xed\xbf\xbf",     "\xf4\x90\x80\x80", /* beyond U+10FFFF */
-        "\xf5\x80\x80\x80", "\xff",         "\xfe",
-        "\xc3",             "\xe2\x82",     "\xf0\x9f\x90", /* cut */
-        "\xe2\x28\xa1",     "12345678\x80", "1234567\xc3",
+        "\xed\xbf\xbf",
+        "\xf4\x90\x80\x80", /* beyond U+10FFFF */
+        "\xf5\x80\x80\x80",
+        "\xff",
+        "\xfe",
+        "\xc3",
+        "\xe2\x82",
+        "\xf0\x9f\x90", /* cut */
+        "\xe2\x28\xa1",
+        "12345678\x80",
+        "1234567\xc3",
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_false(is_text(bad[i]));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A real store and an ingest over it, and producers that talk to it without a socket. Functions fail the running
- * cmocka test when something is not as it must be, so tests read as conversations.
+ * A real store and an ingest over it, and producers that talk to it without a socket. Functions
+ * fail the running cmocka test when something is not as it must be, so tests read as conversations.
  */
 #ifndef TESTS_UNIT_DAEMON_PROTO_LAB_H
 #define TESTS_UNIT_DAEMON_PROTO_LAB_H
@@ -34,9 +34,14 @@ void lab_free(struct lab *lab);
 /* As after a restart of the daemon: nothing uncommitted survives. */
 void lab_restart(struct lab *lab);
 
-/* Gives all frames in lab->out to the ingest, then empties it; stops at the first that is not taken. */
+/*
+ * Gives all frames in lab->out to the ingest, then empties it; stops at the first that is not
+ * taken.
+ */
 int lab_send(struct lab *lab, uint64_t connection);
-/* The one reply of the last frame: its type, with the decoded text of an ERROR in `text` (or NULL). */
+/*
+ * The one reply of the last frame: its type, with the decoded text of an ERROR in `text` (or NULL).
+ */
 unsigned lab_reply(const struct lab *lab, char text[512]);
 /* Whether an ERROR with that status was the reply, and its text contains `words`. */
 void lab_assert_refused(const struct lab *lab, int status, const char *words);
@@ -54,8 +59,10 @@ struct lab_hello {
 int lab_hello(struct lab *lab, uint64_t connection, const struct lab_hello *hello,
               struct dvg_welcome *ret_welcome);
 
-/* Definitions of lane "main" (1), scope "fc1" (2), op "linear" (3), `sites` output sites at tier op with slots
- * 0, 1, …, and one type, float32 [32, 64]. */
+/*
+ * Definitions of lane "main" (1), scope "fc1" (2), op "linear" (3), `sites` output sites at tier op
+ * with slots 0, 1, …, and one type, float32 [32, 64].
+ */
 void lab_define(struct lab *lab, uint64_t connection, uint32_t sites);
 int lab_strings(struct lab *lab, uint64_t connection, uint32_t first, uint32_t count,
                 const char *const *texts);
@@ -66,8 +73,8 @@ struct lab_part {
     uint64_t segment;
     uint64_t first;
     uint64_t value;
-    uint32_t type;         /* 0: 1 */
-    const uint32_t *runs;  /* NULL: sites 1 to count */
+    uint32_t type;        /* 0: 1 */
+    const uint32_t *runs; /* NULL: sites 1 to count */
     uint32_t n_runs;
     uint32_t count;
 };

@@ -66,8 +66,8 @@ static cJSON *ask(struct fixture *f, const char *json)
     const struct control_host host = {.context = f, .status = host_status, .stop = host_stop};
     struct dvg_buffer out;
     dvg_buffer_init(&out, DVG_FRAME_MAX);
-    struct dvg_control message = {
-        .request = 77, .json = {.data = (const uint8_t *)json, .size = strlen(json)}};
+    struct dvg_control message = {.request = 77,
+                                  .json = {.data = (const uint8_t *)json, .size = strlen(json)}};
     assert_int_equal(dvg_control_encode(&out, DVG_MESSAGE_CONTROL_REQUEST, &message), 0);
     struct dvg_bytes payload = {out.data + DVG_FRAME_HEADER, out.size - DVG_FRAME_HEADER};
     struct dvg_buffer replies;

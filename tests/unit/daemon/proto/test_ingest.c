@@ -49,7 +49,9 @@ static void golden_conversation_is_stored(void **state)
     lab_assert_acked(lab, 5, 4);
     lab_assert_text(lab, "SELECT name || ' ' || status FROM runs", "digits complete");
     lab_assert_text(lab, "SELECT value FROM run_metadata WHERE key = 'torch.version'", "2.5.1");
-    lab_assert_text(lab, "SELECT tier || ' ' || segment || ' ' || records || ' ' || (flags & 3) FROM segments WHERE records > 0",
+    lab_assert_text(lab,
+                    "SELECT tier || ' ' || segment || ' ' || records || ' ' || (flags & 3)"
+                    " FROM segments WHERE records > 0",
                     "3 2 2 1");
     lab_assert_text(lab, "SELECT text FROM arguments", "bias=true");
     assert_int_equal(lab_number(lab, "SELECT committed_seq FROM streams"), 4);
@@ -65,7 +67,8 @@ static void nothing_is_acknowledged_before_it_is_committed(void **state)
     assert_int_equal(lab_notice(lab, NULL, NULL, NULL), 0);
     lab_assert_acked(lab, 1, 1);
     /* And one ACK covers a group. */
-    assert_int_equal(lab_part(lab, 1, 2, &(struct lab_part){.segment = 2, .first = 4, .count = 4}), 0);
+    assert_int_equal(lab_part(lab, 1, 2, &(struct lab_part){.segment = 2, .first = 4, .count = 4}),
+                     0);
     assert_int_equal(lab_end(lab, 1, 3, 2, 8), 0);
     lab_assert_acked(lab, 1, 3);
     assert_int_equal(lab_number(lab, "SELECT records FROM segments WHERE tier = 3"), 8);
@@ -77,7 +80,8 @@ static void what_was_acknowledged_survives_a_restart(void **state)
     greet(lab, 4);
     assert_int_equal(lab_part(lab, 1, 1, &(struct lab_part){.segment = 2, .count = 4}), 0);
     lab_assert_acked(lab, 1, 1);
-    assert_int_equal(lab_part(lab, 1, 2, &(struct lab_part){.segment = 2, .first = 4, .count = 4}), 0);
+    assert_int_equal(lab_part(lab, 1, 2, &(struct lab_part){.segment = 2, .first = 4, .count = 4}),
+                     0);
     lab_restart(lab);
     struct dvg_welcome welcome;
     struct lab_hello again = first_hello;
@@ -85,11 +89,13 @@ static void what_was_acknowledged_survives_a_restart(void **state)
     assert_int_equal(lab_hello(lab, 2, &again, &welcome), 0);
     assert_int_equal(welcome.committed_seq, 1);
     lab_define(lab, 2, 4);
-    assert_int_equal(lab_part(lab, 2, 2, &(struct lab_part){.segment = 2, .first = 4, .count = 4}), 0);
+    assert_int_equal(lab_part(lab, 2, 2, &(struct lab_part){.segment = 2, .first = 4, .count = 4}),
+                     0);
     assert_int_equal(lab_end(lab, 2, 3, 2, 8), 0);
     assert_int_equal(lab_bye(lab, 2, 4), 0);
     lab_assert_acked(lab, 2, 4);
-    lab_assert_text(lab, "SELECT records || ' ' || (flags & 3) FROM segments WHERE tier = 3", "8 1");
+    lab_assert_text(lab, "SELECT records || ' ' || (flags & 3) FROM segments WHERE tier = 3",
+                    "8 1");
     lab_assert_text(lab, "SELECT status FROM runs", "complete");
 }
 
@@ -100,7 +106,8 @@ static void names_are_settled_and_runs_are_joined(void **state)
     struct lab_hello hello = {.stream = 1, .run = 1, .epoch = 1, .name = "mlp", .world = 2};
     assert_int_equal(lab_hello(lab, 1, &hello, &welcome), 0);
     assert_memory_equal(welcome.run_name.data, "mlp", 3);
-    hello = (struct lab_hello){.stream = 2, .run = 1, .epoch = 1, .rank = 1, .name = "other", .world = 2};
+    hello = (struct lab_hello){
+        .stream = 2, .run = 1, .epoch = 1, .rank = 1, .name = "other", .world = 2};
     assert_int_equal(lab_hello(lab, 2, &hello, &welcome), 0);
     assert_int_equal(welcome.run_name.size, 3); /* the run has its name */
     hello = (struct lab_hello){.stream = 3, .run = 2, .epoch = 1, .name = "mlp"};
@@ -110,7 +117,11 @@ static void names_are_settled_and_runs_are_joined(void **state)
     assert_int_equal(welcome.run_id[15], 2);
     assert_int_equal(ingest_commit(lab->ingest), 0);
     assert_int_equal(lab_number(lab, "SELECT count(*) FROM runs"), 2);
-    assert_int_equal(lab_number(lab, "SELECT count(*) FROM streams WHERE run = (SELECT id FROM runs WHERE name = 'mlp')"), 2);
+    assert_int_equal(
+        lab_number(
+            lab,
+            "SELECT count(*) FROM streams WHERE run = (SELECT id FROM runs WHERE name = 'mlp')"),
+        2);
 }
 
 static void runs_of_sites_give_the_order_of_records(void **state)
@@ -127,12 +138,14 @@ static void runs_of_sites_give_the_order_of_records(void **state)
     assert_int_equal(lab_part(lab, 1, 3, &part), 0);
     assert_int_equal(lab_end(lab, 1, 4, 4, 6), 0);
     lab_assert_acked(lab, 1, 4);
-    assert_int_equal(lab_number(lab, "SELECT count(DISTINCT layout) FROM segments WHERE tier = 3"), 1);
+    assert_int_equal(lab_number(lab, "SELECT count(DISTINCT layout) FROM segments WHERE tier = 3"),
+                     1);
     part = (struct lab_part){.segment = 6, .count = 6, .runs = turned, .n_runs = 2};
     assert_int_equal(lab_part(lab, 1, 5, &part), 0);
     assert_int_equal(lab_end(lab, 1, 6, 6, 6), 0);
     lab_assert_acked(lab, 1, 6);
-    assert_int_equal(lab_number(lab, "SELECT count(DISTINCT layout) FROM segments WHERE tier = 3"), 2);
+    assert_int_equal(lab_number(lab, "SELECT count(DISTINCT layout) FROM segments WHERE tier = 3"),
+                     2);
 }
 
 /* A golden frame by its title. */
@@ -166,7 +179,9 @@ static int send_golden(struct lab *lab, const char *title)
     return lab_send(lab, 5);
 }
 
-/* The transcript of PROTOCOL.md is a real one: these are the bytes that this daemon answers with. */
+/*
+ * The transcript of PROTOCOL.md is a real one: these are the bytes that this daemon answers with.
+ */
 static void the_golden_answers_are_what_the_daemon_says(void **state)
 {
     struct lab *lab = *state;
@@ -177,10 +192,14 @@ static void the_golden_answers_are_what_the_daemon_says(void **state)
     assert_int_equal(send_golden(lab, "producer: HELLO"), 0);
     assert_golden(lab->replies.data, lab->replies.size, "daemon: WELCOME");
     static const char *const rest[] = {
-        "producer: METADATA, sequence number 1", "producer: STRINGS 1 to 4",
-        "producer: SITES 1 and 2",               "producer: TYPES 1 and 2",
-        "producer: ARGUMENTS",                   "producer: PART, sequence number 2",
-        "producer: END, sequence number 3",      "producer: BYE, sequence number 4",
+        "producer: METADATA, sequence number 1",
+        "producer: STRINGS 1 to 4",
+        "producer: SITES 1 and 2",
+        "producer: TYPES 1 and 2",
+        "producer: ARGUMENTS",
+        "producer: PART, sequence number 2",
+        "producer: END, sequence number 3",
+        "producer: BYE, sequence number 4",
     };
     for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++) {
         assert_int_equal(send_golden(lab, rest[i]), 0);
@@ -214,7 +233,8 @@ static void repeated_messages_are_ignored_and_acknowledged(void **state)
     lab_assert_acked(lab, 1, 1);
     assert_int_equal(lab_end(lab, 1, 2, 2, 4), 0);
     lab_assert_acked(lab, 1, 2);
-    lab_assert_text(lab, "SELECT records || ' ' || (flags & 3) FROM segments WHERE tier = 3", "4 1");
+    lab_assert_text(lab, "SELECT records || ' ' || (flags & 3) FROM segments WHERE tier = 3",
+                    "4 1");
     struct ingest_stats stats;
     ingest_stats(lab->ingest, &stats);
     assert_int_equal(stats.repeated, 2);
@@ -270,13 +290,16 @@ static void a_gap_that_hello_declares_is_no_error(void **state)
     assert_int_equal(welcome.committed_seq, 0);
     lab_define(lab, 1, 4);
     /* The segment's first part is among what was lost. */
-    assert_int_equal(lab_part(lab, 1, 5, &(struct lab_part){.segment = 2, .first = 4, .count = 4}), 0);
+    assert_int_equal(lab_part(lab, 1, 5, &(struct lab_part){.segment = 2, .first = 4, .count = 4}),
+                     0);
     assert_int_equal(lab_end(lab, 1, 6, 2, 8), 0);
     assert_int_equal(lab_part(lab, 1, 7, &(struct lab_part){.segment = 4, .count = 4}), 0);
     assert_int_equal(lab_end(lab, 1, 8, 4, 4), 0);
     lab_assert_acked(lab, 1, 8);
-    assert_int_equal(lab_number(lab, "SELECT flags & 2 FROM segments WHERE tier = 3 AND segment = 2"), 2);
-    assert_int_equal(lab_number(lab, "SELECT flags & 2 FROM segments WHERE tier = 3 AND segment = 4"), 0);
+    assert_int_equal(
+        lab_number(lab, "SELECT flags & 2 FROM segments WHERE tier = 3 AND segment = 2"), 2);
+    assert_int_equal(
+        lab_number(lab, "SELECT flags & 2 FROM segments WHERE tier = 3 AND segment = 4"), 0);
 }
 
 static void a_missing_index_within_a_segment_is_refused(void **state)
@@ -313,12 +336,14 @@ static void a_higher_epoch_takes_over(void **state)
     ingest_closed(lab->ingest, 1);
 
     lab_define(lab, 3, 4);
-    assert_int_equal(lab_part(lab, 3, 2, &(struct lab_part){.segment = 2, .first = 4, .count = 4}), 0);
+    assert_int_equal(lab_part(lab, 3, 2, &(struct lab_part){.segment = 2, .first = 4, .count = 4}),
+                     0);
     assert_int_equal(lab_end(lab, 3, 3, 2, 8), 0);
     assert_int_equal(lab_bye(lab, 3, 4), 0);
     lab_assert_acked(lab, 3, 4);
     lab_assert_text(lab, "SELECT status FROM runs", "complete");
-    lab_assert_text(lab, "SELECT records || ' ' || (flags & 3) FROM segments WHERE tier = 3", "8 1");
+    lab_assert_text(lab, "SELECT records || ' ' || (flags & 3) FROM segments WHERE tier = 3",
+                    "8 1");
 }
 
 static void a_connection_that_was_taken_over_is_not_heard(void **state)
@@ -328,7 +353,8 @@ static void a_connection_that_was_taken_over_is_not_heard(void **state)
     struct lab_hello again = first_hello;
     again.epoch = 9;
     assert_int_equal(lab_hello(lab, 2, &again, NULL), 0);
-    assert_int_equal(lab_part(lab, 1, 1, &(struct lab_part){.segment = 2, .count = 4}), DIVERGE_EBUSY);
+    assert_int_equal(lab_part(lab, 1, 1, &(struct lab_part){.segment = 2, .count = 4}),
+                     DIVERGE_EBUSY);
     lab_assert_refused(lab, DIVERGE_EBUSY, "took over");
     assert_int_equal(lab_notice(lab, NULL, NULL, NULL), 0); /* it was told */
     assert_true(ingest_is_producer(lab->ingest, 2));
@@ -374,7 +400,8 @@ static void definitions_end_with_their_connection(void **state)
     struct lab_hello again = first_hello;
     again.epoch = 2;
     assert_int_equal(lab_hello(lab, 1, &again, NULL), 0);
-    assert_int_equal(lab_part(lab, 1, 1, &(struct lab_part){.segment = 2, .count = 4}), DIVERGE_EPROTO);
+    assert_int_equal(lab_part(lab, 1, 1, &(struct lab_part){.segment = 2, .count = 4}),
+                     DIVERGE_EPROTO);
     lab_assert_refused(lab, DIVERGE_EPROTO, "STRINGS");
 }
 
@@ -514,7 +541,8 @@ static void sites_of_another_lane_or_tier_do_not_fit_a_part(void **state)
         else
             site.tier = DIVERGE_TIER_LAYER;
         assert_int_equal(lab_site(lab, 1, 5, &site), 0);
-        assert_int_equal(lab_part(lab, 1, 1, &(struct lab_part){.segment = 2, .count = 5}), DIVERGE_EPROTO);
+        assert_int_equal(lab_part(lab, 1, 1, &(struct lab_part){.segment = 2, .count = 5}),
+                         DIVERGE_EPROTO);
         lab_assert_refused(lab, DIVERGE_EPROTO, "lane and tier");
     }
 }
@@ -580,7 +608,8 @@ static void a_segment_is_capped_by_the_store(void **state)
     uint64_t seq = 1;
     int rc = 0;
     for (uint64_t first = 0; !rc && first <= UINT64_C(17) << 20; first += 65535)
-        rc = lab_part(lab, 1, seq++, &(struct lab_part){.segment = 2, .first = first, .count = 65535});
+        rc = lab_part(lab, 1, seq++,
+                      &(struct lab_part){.segment = 2, .first = first, .count = 65535});
     assert_int_equal(rc, DIVERGE_ELIMIT);
     lab_assert_refused(lab, DIVERGE_ELIMIT, "records");
 }
@@ -591,11 +620,15 @@ static void metadata_is_kept_by_key(void **state)
 {
     struct lab *lab = *state;
     assert_int_equal(lab_hello(lab, 1, &first_hello, NULL), 0);
-    assert_int_equal(lab_metadata(lab, 1, 1, "{\"seed\":\"1\",\"threads\":9007199254740991,\"flags\":{\"tf32\":false}}"), 0);
+    assert_int_equal(
+        lab_metadata(lab, 1, 1,
+                     "{\"seed\":\"1\",\"threads\":9007199254740991,\"flags\":{\"tf32\":false}}"),
+        0);
     assert_int_equal(lab_metadata(lab, 1, 2, "{\"seed\":\"2\"}"), 0);
     lab_assert_acked(lab, 1, 2);
     lab_assert_text(lab, "SELECT value FROM run_metadata WHERE key = 'seed'", "2");
-    lab_assert_text(lab, "SELECT value FROM run_metadata WHERE key = 'threads'", "9007199254740991");
+    lab_assert_text(lab, "SELECT value FROM run_metadata WHERE key = 'threads'",
+                    "9007199254740991");
     lab_assert_text(lab, "SELECT value FROM run_metadata WHERE key = 'flags'", "{\"tf32\":false}");
 }
 

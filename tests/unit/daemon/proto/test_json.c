@@ -34,7 +34,8 @@ static void one_object_is_parsed(void **state)
 {
     (void)state;
     cJSON *json;
-    assert_int_equal(parse(" {\"a\": 1, \"b\": [true, null, {\"a\": \"\\u00e4\"}]} \r\n", &json), 0);
+    assert_int_equal(parse(" {\"a\": 1, \"b\": [true, null, {\"a\": \"\\u00e4\"}]} \r\n", &json),
+                     0);
     cJSON_Delete(json);
     assert_int_equal(parse("{}", &json), 0);
     cJSON_Delete(json);
