@@ -385,18 +385,18 @@ static int take(struct diverge_lane *lane, struct dvg_call *call, struct dvg_dra
 
 int dvg_lane_take(struct diverge_lane *lane, struct dvg_draft *draft, diverge_ref_t *ret_ref)
 {
-    dvg_lock_take(&lane->lock);
+    dvg_biased_take(&lane->lock);
     uint32_t depth = atomic_load_explicit(&lane->depth, memory_order_relaxed);
     int rc = take(lane, &lane->calls[depth], draft, ret_ref);
-    dvg_lock_release(&lane->lock);
+    dvg_biased_release(&lane->lock);
     return rc;
 }
 
 int dvg_lane_take_outside(struct diverge_lane *lane, struct dvg_draft *draft)
 {
-    dvg_lock_take(&lane->lock);
+    dvg_biased_take(&lane->lock);
     int rc = take(lane, &lane->calls[0], draft, NULL);
-    dvg_lock_release(&lane->lock);
+    dvg_biased_release(&lane->lock);
     return rc;
 }
 
@@ -412,10 +412,10 @@ static int set_context(struct diverge_lane *lane, size_t offset, uint64_t mask, 
 {
     if (!lane || !dvg_session_is_open(lane->session))
         return DIVERGE_ECLOSED;
-    dvg_lock_take(&lane->lock);
+    dvg_biased_take(&lane->lock);
     uint64_t *word = (uint64_t *)(void *)((char *)&lane->calls[0].key + offset);
     *word = (*word & ~mask) | value;
-    dvg_lock_release(&lane->lock);
+    dvg_biased_release(&lane->lock);
     return 0;
 }
 
@@ -485,9 +485,9 @@ int diverge_op_begin(struct diverge_lane *lane, diverge_name_t op, uint32_t flag
         return DIVERGE_EINVAL;
     size_t size = arguments ? strlen(arguments) : 0;
     uint64_t digest = arguments ? argument_digest(arguments, size) : 0;
-    dvg_lock_take(&lane->lock);
+    dvg_biased_take(&lane->lock);
     int rc = op_begin(lane, op, flags, arguments, size, digest, source);
-    dvg_lock_release(&lane->lock);
+    dvg_biased_release(&lane->lock);
     return rc;
 }
 
@@ -495,11 +495,11 @@ int diverge_op_end(struct diverge_lane *lane)
 {
     if (!lane || !dvg_session_is_open(lane->session))
         return DIVERGE_ECLOSED;
-    dvg_lock_take(&lane->lock);
+    dvg_biased_take(&lane->lock);
     uint32_t depth = atomic_load_explicit(&lane->depth, memory_order_relaxed);
     if (depth)
         atomic_store_explicit(&lane->depth, depth - 1, memory_order_relaxed);
-    dvg_lock_release(&lane->lock);
+    dvg_biased_release(&lane->lock);
     return depth ? 0 : DIVERGE_ESTATE;
 }
 
@@ -536,6 +536,7 @@ int dvg_lane_new(struct diverge_session *session, const char *name, size_t ring_
     lane->session = session;
     lane->index = index;
     lane->name = number;
+    dvg_biased_init(&lane->lock);
     if (dvg_sites_init(&lane->sites, number) || dvg_ring_init(&lane->ring, ring_bytes)) {
         dvg_lane_free(lane);
         return DIVERGE_ENOMEM;

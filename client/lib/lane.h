@@ -38,7 +38,7 @@ struct diverge_lane {
     struct diverge_session *session;
     uint32_t index; /* in session->lanes */
     uint32_t name;  /* string number */
-    struct dvg_lock lock;
+    struct dvg_biased_lock lock;
     /* under lock */
     _Atomic uint32_t depth;               /* of calls; written under lock */
     uint32_t order;                       /* of the next record in this segment */

@@ -65,13 +65,13 @@ void dvg_segment_close(struct diverge_session *session, bool sealed)
     sums->n_lanes = session->n_lanes;
     for (uint32_t i = 0; i < session->n_lanes; i++) {
         struct diverge_lane *lane = session->lanes[i];
-        dvg_lock_take(&lane->lock);
+        dvg_biased_take(&lane->lock);
         if (closed)
             closed->limits[i] = dvg_ring_head(&lane->ring);
         for (int tier = 0; tier < DIVERGE_TIER_COUNT; tier++)
             sums->dropped[tier] += lane->dropped[tier];
         sums->volatile_count += lane->volatile_count;
-        dvg_lock_release(&lane->lock);
+        dvg_biased_release(&lane->lock);
     }
     if (closed) {
         session->spare = NULL;
@@ -94,9 +94,9 @@ static void begin(struct diverge_session *session, uint64_t segment)
                           memory_order_relaxed);
     for (uint32_t i = 0; i < session->n_lanes; i++) {
         struct diverge_lane *lane = session->lanes[i];
-        dvg_lock_take(&lane->lock);
+        dvg_biased_take(&lane->lock);
         dvg_lane_begin_segment(lane, segment);
-        dvg_lock_release(&lane->lock);
+        dvg_biased_release(&lane->lock);
     }
 }
 
