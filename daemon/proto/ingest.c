@@ -82,7 +82,7 @@ static int reserve_connection(struct ingest *ingest)
         return 0;
     uint32_t capacity = ingest->capacity ? 2 * ingest->capacity : 16;
     struct ingest_connection **grown =
-        realloc(ingest->connections, capacity * sizeof(*ingest->connections));
+        realloc(ingest->connections, capacity * sizeof(struct ingest_connection *));
     if (!grown)
         return DIVERGE_ENOMEM;
     ingest->connections = grown;
