@@ -31,8 +31,8 @@ static struct diverge_view row_of(const struct diverge_view *view, const int64_t
                                   int64_t row)
 {
     return (struct diverge_view){
-        .data = (const char *)view->data +
-                row * strides[0] * (int64_t)diverge_dtype_size(view->dtype),
+        .data =
+            (const char *)view->data + row * strides[0] * (int64_t)diverge_dtype_size(view->dtype),
         .dtype = view->dtype,
         .ndim = view->ndim - 1,
         .sizes = view->sizes + 1,

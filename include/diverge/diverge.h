@@ -275,6 +275,16 @@ DIVERGE_API int diverge_record_bytes(struct diverge_lane *lane,
                                      size_t size);
 
 /*
+ * A field of the step's batch, role batch: the tensor under `name`, and where it has rows (a first
+ * dimension of 1 to 2^20) `name`.rows, the checksum of each, and `name`.rows.set, an order-free digest of
+ * them: what tells another order from other content. Set the phase to data first.
+ */
+DIVERGE_API int diverge_batch(struct diverge_lane *lane, const char *name,
+                              const struct diverge_view *view);
+/* The ids of the batch's samples, in order (at most 2^20), and their order-free digest. */
+DIVERGE_API int diverge_batch_ids(struct diverge_lane *lane, const int64_t *ids, size_t count);
+
+/*
  * Deferred: reserve the record in order now, complete it later from any thread. The segment is sent
  * when all its reservations are complete; those still open when the session closes are marked
  * unread.

@@ -40,8 +40,8 @@ enum { MAX_ARGUMENTS = 24 };
 /* Runs `divergectl run --name NAME --level op -- PROGRAM …` and returns the job's exit status. */
 static int run_with(const char *const *environment, const char *name, const char *const *command)
 {
-    const char *argv[MAX_ARGUMENTS] = {getenv("DVG_DIVERGECTL"), "run", "--name", name,
-                                       "--level", "op", "--"};
+    const char *argv[MAX_ARGUMENTS] = {
+        getenv("DVG_DIVERGECTL"), "run", "--name", name, "--level", "op", "--"};
     size_t n = 7;
     for (size_t i = 0; command[i]; i++) {
         assert_true(n + 1 < MAX_ARGUMENTS);
@@ -58,8 +58,7 @@ static int run_with(const char *const *environment, const char *name, const char
 }
 
 #define RUN(name, ...) run_with(NULL, name, (const char *const[]){__VA_ARGS__, NULL})
-#define MINI(name, ...)                                                                            \
-    RUN(name, CASE_MINI, "--data", CASE_DATA __VA_OPT__(, ) __VA_ARGS__)
+#define MINI(name, ...) RUN(name, CASE_MINI, "--data", CASE_DATA __VA_OPT__(, ) __VA_ARGS__)
 
 struct answer {
     cJSON *json;
@@ -111,8 +110,8 @@ static void explain(const struct answer *answer, const char *path)
 static void expect(const struct answer *answer, const char *path, const char *value)
 {
     const cJSON *at = item(answer, path);
-    bool equal = value ? cJSON_IsString(at) && strcmp(at->valuestring, value) == 0
-                       : cJSON_IsNull(at);
+    bool equal =
+        value ? cJSON_IsString(at) && strcmp(at->valuestring, value) == 0 : cJSON_IsNull(at);
     if (!equal)
         explain(answer, path);
     assert_true(equal);
@@ -394,8 +393,9 @@ static void run_two_ranks(const char *name, const char *id, const char *stop_ran
     for (int rank = 0; rank < 2; rank++) {
         const char *environment[] = {run_id, run_name, "WORLD_SIZE=2", rank ? "RANK=1" : "RANK=0",
                                      NULL};
-        const char *argv[] = {CASE_MINI, "--data", CASE_DATA,
-                              rank && stop_rank_1 ? "--stop-at" : NULL, stop_rank_1, NULL};
+        const char *argv[] = {CASE_MINI,   "--data",
+                              CASE_DATA,   rank && stop_rank_1 ? "--stop-at" : NULL,
+                              stop_rank_1, NULL};
         struct dvg_process process;
         dvg_process_run(&process, argv, environment);
         assert_int_equal(dvg_process_status(&process), rank && stop_rank_1 ? 137 : 0);

@@ -65,16 +65,26 @@ static void record_f64(struct diverge_session *session, struct diverge_lane *lan
 static bool change(int trap)
 {
     switch (trap) {
-    case 0: permute_rows(); return true;
-    case 1: values[1] = -values[1]; values[9] = -values[9]; return true;
+    case 0:
+        permute_rows();
+        return true;
+    case 1:
+        values[1] = -values[1];
+        values[9] = -values[9];
+        return true;
     case 2:
         add_ulps(&values[3], 1);
         add_ulps(&values[4], -2);
         add_ulps(&values[5], 1);
         return true;
-    case 3: set_bits(&values[0], UINT32_C(0x80000000)); return true;
-    case 4: set_bits(&values[0], UINT32_C(0x7fc00001)); return true;
-    default: return false;
+    case 3:
+        set_bits(&values[0], UINT32_C(0x80000000));
+        return true;
+    case 4:
+        set_bits(&values[0], UINT32_C(0x7fc00001));
+        return true;
+    default:
+        return false;
     }
 }
 

@@ -27,8 +27,7 @@ bool dataset_load(struct dataset *dataset, const char *path, bool reverse)
     return ok;
 }
 
-void dataset_batch(const struct dataset *dataset, uint64_t seed, uint64_t step,
-                   struct batch *batch)
+void dataset_batch(const struct dataset *dataset, uint64_t seed, uint64_t step, struct batch *batch)
 {
     int order[SAMPLES];
     struct generator private;
@@ -57,21 +56,6 @@ static void record_integer(struct diverge_session *session, struct diverge_lane 
     diverge_record_integer(lane, &what, value);
 }
 
-static void record_rows(struct diverge_session *session, struct diverge_lane *lane,
-                        const struct batch *batch)
-{
-    int64_t rows[BATCH];
-    uint64_t set = 0;
-    for (int b = 0; b < BATCH; b++) {
-        uint64_t checksum = row_checksum(batch->tokens + b * TOKENS);
-        rows[b] = (int64_t)checksum;
-        set += diverge_mix64(checksum);
-    }
-    record_int64(lane, DIVERGE_ROLE_BATCH, 0, diverge_name(session, "tokens" DIVERGE_SUFFIX_ROWS),
-                 rows, BATCH, 0);
-    record_integer(session, lane, "tokens" DIVERGE_SUFFIX_ROWS_SET, (int64_t)set);
-}
-
 void dataset_record(const struct dataset *dataset, struct diverge_session *session,
                     struct diverge_lane *lane, const struct batch *batch, uint64_t step)
 {
@@ -82,15 +66,14 @@ void dataset_record(const struct dataset *dataset, struct diverge_session *sessi
             set += diverge_mix64(row_checksum(dataset->tokens[i]));
         record_integer(session, lane, DIVERGE_NAME_EPOCH_SET, (int64_t)set);
     }
-    uint64_t ids = 0;
-    for (int b = 0; b < BATCH; b++)
-        ids += diverge_mix64((uint64_t)batch->ids[b]);
-    record_int64(lane, DIVERGE_ROLE_BATCH, 0, diverge_name(session, DIVERGE_NAME_IDS), batch->ids,
-                 BATCH, 0);
-    record_integer(session, lane, DIVERGE_NAME_IDS_SET, (int64_t)ids);
-    record_int64(lane, DIVERGE_ROLE_BATCH, 0, diverge_name(session, "tokens"), batch->tokens,
-                 BATCH, TOKENS);
-    record_rows(session, lane, batch);
-    record_int64(lane, DIVERGE_ROLE_BATCH, 0, diverge_name(session, "labels"), batch->labels,
-                 BATCH, 0);
+    diverge_batch_ids(lane, batch->ids, BATCH);
+    diverge_batch(lane, "tokens",
+                  &(struct diverge_view){.data = batch->tokens,
+                                         .dtype = DIVERGE_I64,
+                                         .ndim = 2,
+                                         .sizes = (int64_t[]){BATCH, TOKENS}});
+    diverge_batch(
+        lane, "labels",
+        &(struct diverge_view){
+            .data = batch->labels, .dtype = DIVERGE_I64, .ndim = 1, .sizes = (int64_t[]){BATCH}});
 }

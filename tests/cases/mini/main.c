@@ -19,12 +19,12 @@ struct options {
     const char *data;
     const char *save; /* write a checkpoint at boundary `save_at` */
     uint64_t save_at;
-    const char *load; /* resume from this checkpoint */
-    bool fresh_adam;  /* do not restore the optimizer */
+    const char *load;  /* resume from this checkpoint */
+    bool fresh_adam;   /* do not restore the optimizer */
     bool swap_moments; /* restore ln.weight's and ln.bias's moments exchanged */
     bool reverse;
     int schedule_calls;
-    int sum_threads; /* not 0: step 0 sums 2^20 floats with so many threads */
+    int sum_threads;  /* not 0: step 0 sums 2^20 floats with so many threads */
     uint64_t stop_at; /* die by SIGKILL in the middle of this step; UINT64_MAX: never */
     uint64_t steps;
     bool extra_log; /* one more op that has no effect, in step 2 */
@@ -59,8 +59,7 @@ static bool transfer_all(FILE *file, bool save, struct checkpoint *checkpoint, s
     return ok;
 }
 
-static bool checkpoint_save(const char *path, uint64_t step, struct model *model,
-                            struct adam *adam)
+static bool checkpoint_save(const char *path, uint64_t step, struct model *model, struct adam *adam)
 {
     struct checkpoint checkpoint = {
         .step = step, .generator = *model->generator, .lr = adam->lr, .adam_step = adam->step};
@@ -227,21 +226,50 @@ static bool parse_options(int argc, char **argv, struct options *options)
     int flag;
     while ((flag = getopt_long(argc, argv, "", LONG_OPTIONS, NULL)) != -1) {
         switch (flag) {
-        case 'd': options->data = optarg; break;
-        case 'h': options->model.head_seed = atoll(optarg); break;
-        case 'u': options->model.dirty_bias = atoll(optarg); break;
-        case 'r': options->reverse = true; break;
-        case 'c': options->schedule_calls = atoi(optarg); break;
-        case 't': options->sum_threads = atoi(optarg); break;
-        case 's': options->save = optarg; break;
-        case 'a': options->save_at = (uint64_t)atoll(optarg); break;
-        case 'l': options->load = optarg; break;
-        case 'f': options->fresh_adam = true; break;
-        case 'w': options->swap_moments = true; break;
-        case 'n': options->steps = (uint64_t)atoll(optarg); break;
-        case 'x': options->stop_at = (uint64_t)atoll(optarg); break;
-        case 'e': options->extra_log = true; break;
-        default: return false;
+        case 'd':
+            options->data = optarg;
+            break;
+        case 'h':
+            options->model.head_seed = atoll(optarg);
+            break;
+        case 'u':
+            options->model.dirty_bias = atoll(optarg);
+            break;
+        case 'r':
+            options->reverse = true;
+            break;
+        case 'c':
+            options->schedule_calls = atoi(optarg);
+            break;
+        case 't':
+            options->sum_threads = atoi(optarg);
+            break;
+        case 's':
+            options->save = optarg;
+            break;
+        case 'a':
+            options->save_at = (uint64_t)atoll(optarg);
+            break;
+        case 'l':
+            options->load = optarg;
+            break;
+        case 'f':
+            options->fresh_adam = true;
+            break;
+        case 'w':
+            options->swap_moments = true;
+            break;
+        case 'n':
+            options->steps = (uint64_t)atoll(optarg);
+            break;
+        case 'x':
+            options->stop_at = (uint64_t)atoll(optarg);
+            break;
+        case 'e':
+            options->extra_log = true;
+            break;
+        default:
+            return false;
         }
     }
     return options->data != NULL;

@@ -146,11 +146,11 @@ void model_fini(struct model *model)
         tensor_free(&model->parameters[i].value);
         tensor_free(&model->parameters[i].gradient);
     }
-    struct tensor *all[] = {&model->embedded, &model->pooled, &model->hidden, &model->active,
-                            &model->normal, &model->mean, &model->rstd, &model->dropped,
-                            &model->mask, &model->logits, &model->loss, &model->d_logits,
-                            &model->d_dropped, &model->d_normal, &model->d_active,
-                            &model->d_hidden, &model->d_pooled, &model->d_embedded};
+    struct tensor *all[] = {
+        &model->embedded, &model->pooled,   &model->hidden,    &model->active,   &model->normal,
+        &model->mean,     &model->rstd,     &model->dropped,   &model->mask,     &model->logits,
+        &model->loss,     &model->d_logits, &model->d_dropped, &model->d_normal, &model->d_active,
+        &model->d_hidden, &model->d_pooled, &model->d_embedded};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         tensor_free(all[i]);
 }

@@ -47,8 +47,8 @@ struct batch {
 };
 
 struct model_options {
-    int64_t head_seed;    /* not 0: head is filled from a private generator of this seed */
-    int64_t dirty_bias;   /* not 0: fc1.bias is never written; its memory holds this pattern */
+    int64_t head_seed;  /* not 0: head is filled from a private generator of this seed */
+    int64_t dirty_bias; /* not 0: fc1.bias is never written; its memory holds this pattern */
 };
 
 void model_init(struct model *model, struct diverge_session *session, struct diverge_lane *lane,
