@@ -16,8 +16,8 @@ struct answer_counter {
 
 struct answer_runs {
     const struct trace_run *a, *b;
-    const char *a_as, *b_as;       /* as they are shown; escaped */
-    const char *a_said, *b_said;   /* as the user named them; escaped */
+    const char *a_as, *b_as;               /* as they are shown; escaped */
+    const char *a_said, *b_said;           /* as the user named them; escaped */
     const struct answer_counter *counters; /* where answer->first is */
     size_t n_counters;
 };
@@ -33,11 +33,16 @@ void answer_emit(struct emit *emit, const struct engine_answer *answer,
 void answer_emit_environment(struct emit *emit, const struct engine_answer *answer);
 void answer_emit_run(struct emit *emit, const char *key, const struct trace_run *run);
 
-/* Members of an object: a site; one record's dtype, shape, checksum and so on (scalars, not pairs). */
+/*
+ * Members of an object: a site; one record's dtype, shape, checksum and so on (scalars, not pairs).
+ */
 void answer_emit_site(struct emit *emit, const struct trace_site *site);
 void answer_emit_side(struct emit *emit, const struct engine_side *side);
 
-/* A record's value for a person: checksum, number, "absent", "unread"; and its type. Used by show as well. */
+/*
+ * A record's value for a person: checksum, number, "absent", "unread"; and its type. Used by show
+ * as well.
+ */
 const char *answer_value(const struct engine_side *side);
 const char *answer_type(const struct engine_side *side);
 

@@ -43,10 +43,14 @@ const char *answer_type(const struct engine_side *side)
     if (!side->present)
         return "missing";
     switch (side->kind) {
-    case DIVERGE_KIND_TENSOR: return text_shape(side->dtype, side->ndim, side->sizes);
-    case DIVERGE_KIND_FLOAT: return "float64";
-    case DIVERGE_KIND_INTEGER: return "int64";
-    case DIVERGE_KIND_ABSENT: return "none";
+    case DIVERGE_KIND_TENSOR:
+        return text_shape(side->dtype, side->ndim, side->sizes);
+    case DIVERGE_KIND_FLOAT:
+        return "float64";
+    case DIVERGE_KIND_INTEGER:
+        return "int64";
+    case DIVERGE_KIND_ABSENT:
+        return "none";
     }
     return "?";
 }
@@ -60,12 +64,15 @@ const char *answer_value(const struct engine_side *side)
     if (side->unread)
         return "unread";
     switch (side->kind) {
-    case DIVERGE_KIND_TENSOR: return text_checksum(side->value);
+    case DIVERGE_KIND_TENSOR:
+        return text_checksum(side->value);
     case DIVERGE_KIND_FLOAT:
         memcpy(&value, &side->value, sizeof(value));
         return text_exact(value);
-    case DIVERGE_KIND_INTEGER: return mem_printf("%lld", (long long)side->value);
-    case DIVERGE_KIND_ABSENT: return "absent";
+    case DIVERGE_KIND_INTEGER:
+        return mem_printf("%lld", (long long)side->value);
+    case DIVERGE_KIND_ABSENT:
+        return "absent";
     }
     return "?";
 }
@@ -224,8 +231,8 @@ static void print_values(const struct page *page, const struct engine_finding *f
 {
     const struct engine_side *a = &finding->a;
     const struct engine_side *b = &finding->b;
-    const char *name = *finding->site->name ? mem_printf("%s   ", text_escape(finding->site->name))
-                                            : "";
+    const char *name =
+        *finding->site->name ? mem_printf("%s   ", text_escape(finding->site->name)) : "";
     const char *far = is_tensor(a) ? distance(finding) : scalar_distance(finding);
     const char *type_a = answer_type(a);
     const char *type_b = answer_type(b);
@@ -253,15 +260,14 @@ static void print_inputs(const struct page *page, const struct engine_finding *f
         line(page, "inputs", "none recorded");
         return;
     }
-    const char *how = inputs->inherited
-                          ? mem_printf(" (%u measured, %u inherited)", inputs->measured,
-                                       inputs->inherited)
-                          : " (measured)";
+    const char *how = inputs->inherited ? mem_printf(" (%u measured, %u inherited)",
+                                                     inputs->measured, inputs->inherited)
+                                        : " (measured)";
     line(page, "inputs",
-         inputs->differ ? mem_printf("%u of %llu differ already%s", inputs->differ,
-                                     (unsigned long long)total, how)
-                        : mem_printf("%u of %llu equal%s", inputs->equal,
-                                     (unsigned long long)total, how));
+         inputs->differ
+             ? mem_printf("%u of %llu differ already%s", inputs->differ, (unsigned long long)total,
+                          how)
+             : mem_printf("%u of %llu equal%s", inputs->equal, (unsigned long long)total, how));
 }
 
 static void print_arguments(const struct page *page, const struct engine_finding *finding)
@@ -323,8 +329,8 @@ static const char *amount(const struct engine_answer *answer, uint64_t steps)
 
     if (answer->compared.ranks > 1)
         text = join(text, text_things(answer->compared.ranks, "rank"));
-    text = join(text, mem_printf("%s on each side", text_things(answer->compared.records,
-                                                                "record")));
+    text =
+        join(text, mem_printf("%s on each side", text_things(answer->compared.records, "record")));
     return join(text, answer->compared.dropped
                           ? mem_printf("%s dropped", text_count(answer->compared.dropped))
                           : "none dropped");
@@ -342,9 +348,10 @@ static void print_names(const struct page *page)
 static void print_offset(const struct page *page)
 {
     if (page->answer->offset)
-        sentence(page, mem_printf("B starts at A's boundary %lld: its boundary and step numbers are "
-                                  "shifted by as much.",
-                                  (long long)page->answer->offset));
+        sentence(page,
+                 mem_printf("B starts at A's boundary %lld: its boundary and step numbers are "
+                            "shifted by as much.",
+                            (long long)page->answer->offset));
 }
 
 static void print_agreement(const struct page *page)
@@ -355,9 +362,9 @@ static void print_agreement(const struct page *page)
     if (answer->has_agree && steps > answer->agree_boundary)
         steps = answer->agree_boundary;
     if (answer->has_agree)
-        sentence(page, mem_printf("Agree through boundary %llu (%s).",
-                                  (unsigned long long)answer->agree_boundary,
-                                  amount(answer, steps)));
+        sentence(page,
+                 mem_printf("Agree through boundary %llu (%s).",
+                            (unsigned long long)answer->agree_boundary, amount(answer, steps)));
     else
         sentence(page, "They differ from the start: no boundary agrees.");
     if (!answer->has_bracket)
@@ -397,9 +404,8 @@ static const char *list(const char *const *texts, size_t count)
 static void print_verdict(const struct page *page)
 {
     const struct engine_verdict *verdict = &page->answer->verdict;
-    const char *detail = verdict->detail && *verdict->detail
-                             ? mem_printf(", %s", text_escape(verdict->detail))
-                             : "";
+    const char *detail =
+        verdict->detail && *verdict->detail ? mem_printf(", %s", text_escape(verdict->detail)) : "";
 
     text_wrap(page->file, "", 2,
               mem_printf("%sVerdict: %s%s%s (%s). %s", text_style(TEXT_BOLD), verdict->class_name,
@@ -449,8 +455,8 @@ static const char *environment(const struct page *page)
     const struct engine_answer *answer = page->answer;
     size_t different = count_class(answer, "cause");
     size_t context = count_class(answer, "context");
-    const char *text = mem_printf("%s equal", text_things(answer->environment_equal_causes,
-                                                          "cause"));
+    const char *text =
+        mem_printf("%s equal", text_things(answer->environment_equal_causes, "cause"));
 
     if (!different && !answer->environment_equal_causes && !answer->n_environment)
         return "nothing recorded";
@@ -599,8 +605,8 @@ static void print_differ(const struct page *page)
 {
     print_agreement(page);
     if (page->answer->first)
-        print_finding(page, page->answer->n_reasons ? "First observed difference:"
-                                                    : "First difference:",
+        print_finding(page,
+                      page->answer->n_reasons ? "First observed difference:" : "First difference:",
                       page->answer->first);
     if (page->answer->beyond_noise && page->answer->beyond_noise != page->answer->first)
         print_finding(page, "First beyond noise:", page->answer->beyond_noise);
@@ -610,8 +616,8 @@ static void print_differ(const struct page *page)
 
 static void print_equal(const struct page *page)
 {
-    text_wrap(page->file,
-              mem_printf("%sSame%s: ", text_style(TEXT_GOOD), text_style(TEXT_PLAIN)), 2,
+    text_wrap(page->file, mem_printf("%sSame%s: ", text_style(TEXT_GOOD), text_style(TEXT_PLAIN)),
+              2,
               mem_printf("%s, %s.", text_things(page->answer->compared.boundaries, "boundary"),
                          amount(page->answer, page->answer->compared.steps)),
               page->width);
@@ -633,16 +639,22 @@ static void print_unverified(const struct page *page)
 void answer_text(FILE *file, const struct engine_answer *answer, const struct answer_runs *runs,
                  bool all, int width)
 {
-    const struct page page = {.file = file, .width = width, .answer = answer, .runs = runs,
-                              .all = all};
+    const struct page page = {
+        .file = file, .width = width, .answer = answer, .runs = runs, .all = all};
 
     print_names(&page);
     print_offset(&page);
     switch (answer->result) {
     case ENGINE_SAME:
-    case ENGINE_WITHIN_NOISE: print_equal(&page); break;
-    case ENGINE_DIFFER: print_differ(&page); break;
-    case ENGINE_UNVERIFIED: print_unverified(&page); break;
+    case ENGINE_WITHIN_NOISE:
+        print_equal(&page);
+        break;
+    case ENGINE_DIFFER:
+        print_differ(&page);
+        break;
+    case ENGINE_UNVERIFIED:
+        print_unverified(&page);
+        break;
     }
     print_only(&page);
     print_ranks(&page);

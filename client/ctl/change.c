@@ -62,9 +62,12 @@ static int ask(struct changer *changer, cJSON *request, cJSON **ret)
 static int apply(struct store *store, enum change change, int64_t run)
 {
     switch (change) {
-    case CHANGE_RM: return store_run_remove(store, run);
-    case CHANGE_PIN: return store_run_pin(store, run, true);
-    case CHANGE_UNPIN: return store_run_pin(store, run, false);
+    case CHANGE_RM:
+        return store_run_remove(store, run);
+    case CHANGE_PIN:
+        return store_run_pin(store, run, true);
+    case CHANGE_UNPIN:
+        return store_run_pin(store, run, false);
     }
     return DIVERGE_EINTERNAL;
 }
@@ -80,8 +83,7 @@ static int change_here(struct changer *changer, enum change change, const struct
     status = status ? status : committed;
     if (status == DIVERGE_EBUSY)
         return ctl_fail(EX_UNAVAILABLE, "%s is being recorded", text_escape(run->name));
-    return status ? ctl_fail_error(status, text_escape(run->name),
-                                   store_error_text(changer->store))
+    return status ? ctl_fail_error(status, text_escape(run->name), store_error_text(changer->store))
                   : EX_OK;
 }
 
@@ -158,9 +160,8 @@ static int gc_step(struct changer *changer, struct store_gc *ret, bool *ret_more
         int status = store_gc(changer->store, GC_STEP_MS, ret);
 
         *ret_more = status == DIVERGE_EAGAIN;
-        return status && !*ret_more
-                   ? ctl_fail_error(status, "gc", store_error_text(changer->store))
-                   : EX_OK;
+        return status && !*ret_more ? ctl_fail_error(status, "gc", store_error_text(changer->store))
+                                    : EX_OK;
     }
     cJSON *request = daemon_request("gc");
     cJSON *reply = NULL;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Changes to the store: asked of its daemon when one runs, else made here under the store's lock. */
+/*
+ * Changes to the store: asked of its daemon when one runs, else made here under the store's lock.
+ */
 #ifndef CLIENT_CTL_CHANGE_H
 #define CLIENT_CTL_CHANGE_H
 

@@ -27,22 +27,39 @@ struct ctl_globals ctl = {.color = "auto"};
 static const char *const color_choices[] = {"auto", "always", "never", NULL};
 
 const struct cmd_option cmd_global_options[] = {
-    {.name = "store", .type = CMD_STRING, .value = &ctl.store, .argument = "FILE",
+    {.name = "store",
+     .type = CMD_STRING,
+     .value = &ctl.store,
+     .argument = "FILE",
      .words = CMD_WORDS_FILE,
      .help = "use this store, without asking a daemon (DIVERGE_STORE, else "
              "$XDG_STATE_HOME/diverge/diverge.db)"},
-    {.name = "socket", .type = CMD_STRING, .value = &ctl.socket, .argument = "PATH",
+    {.name = "socket",
+     .type = CMD_STRING,
+     .value = &ctl.socket,
+     .argument = "PATH",
      .words = CMD_WORDS_FILE,
      .help = "the daemon's socket (DIVERGE_SOCKET, else $XDG_RUNTIME_DIR/diverge/diverged.sock)"},
-    {.name = "color", .type = CMD_CHOICE, .value = &ctl.color, .argument = "WHEN",
+    {.name = "color",
+     .type = CMD_CHOICE,
+     .value = &ctl.color,
+     .argument = "WHEN",
      .choices = color_choices,
      .help = "colour in output for people: auto (default), always or never; NO_COLOR also turns "
              "it off"},
-    {.name = "json", .type = CMD_FLAG, .value = &ctl.json,
+    {.name = "json",
+     .type = CMD_FLAG,
+     .value = &ctl.json,
      .help = "print one JSON object, with a versioned schema, instead of text"},
-    {.name = "help", .letter = 'h', .type = CMD_FLAG, .value = &ctl.help,
+    {.name = "help",
+     .letter = 'h',
+     .type = CMD_FLAG,
+     .value = &ctl.help,
      .help = "show help and exit"},
-    {.name = "version", .letter = 'V', .type = CMD_FLAG, .value = &ctl.version,
+    {.name = "version",
+     .letter = 'V',
+     .type = CMD_FLAG,
+     .value = &ctl.version,
      .help = "show the version and exit"},
 };
 const size_t cmd_n_global_options = CMD_COUNT(cmd_global_options);
@@ -237,23 +254,32 @@ void ctl_note(const char *format, ...)
 int ctl_exit_status(int error)
 {
     switch (error) {
-    case DIVERGE_EINVAL: return EX_USAGE;
+    case DIVERGE_EINVAL:
+        return EX_USAGE;
     case DIVERGE_EPROTO:
     case DIVERGE_EVERSION:
     case DIVERGE_ECORRUPT:
     case DIVERGE_EGAP:
-    case DIVERGE_ELIMIT: return EX_DATAERR;
+    case DIVERGE_ELIMIT:
+        return EX_DATAERR;
     case DIVERGE_ENOTFOUND:
-    case DIVERGE_EAMBIGUOUS: return EX_NOINPUT;
+    case DIVERGE_EAMBIGUOUS:
+        return EX_NOINPUT;
     case DIVERGE_EUNAVAIL:
     case DIVERGE_EBUSY:
     case DIVERGE_EAGAIN:
-    case DIVERGE_ECLOSED: return EX_UNAVAILABLE;
-    case DIVERGE_EPERM: return EX_NOPERM;
-    case DIVERGE_EFULL: return EX_CANTCREAT;
-    case DIVERGE_EIO: return EX_IOERR;
-    case DIVERGE_EUNSUPPORTED: return EX_CONFIG;
-    default: return EX_SOFTWARE;
+    case DIVERGE_ECLOSED:
+        return EX_UNAVAILABLE;
+    case DIVERGE_EPERM:
+        return EX_NOPERM;
+    case DIVERGE_EFULL:
+        return EX_CANTCREAT;
+    case DIVERGE_EIO:
+        return EX_IOERR;
+    case DIVERGE_EUNSUPPORTED:
+        return EX_CONFIG;
+    default:
+        return EX_SOFTWARE;
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a subcommand is: one const descriptor a file, one row an option. Parsing, --help, the man page and
- * the shell completions all come from these tables.
+ * What a subcommand is: one const descriptor a file, one row an option. Parsing, --help, the man
+ * page and the shell completions all come from these tables.
  */
 #ifndef CLIENT_CTL_CMD_H
 #define CLIENT_CTL_CMD_H
@@ -27,13 +27,13 @@ enum cmd_option_type {
 };
 
 enum cmd_words { /* what a shell completes an argument with */
-    CMD_WORDS_NONE,
-    CMD_WORDS_FILE,
-    CMD_WORDS_RUN,
-    CMD_WORDS_RUN_OR_FILE,
-    CMD_WORDS_ACTION,
-    CMD_WORDS_PROGRAM,
-    CMD_WORDS_COMMAND,
+                 CMD_WORDS_NONE,
+                 CMD_WORDS_FILE,
+                 CMD_WORDS_RUN,
+                 CMD_WORDS_RUN_OR_FILE,
+                 CMD_WORDS_ACTION,
+                 CMD_WORDS_PROGRAM,
+                 CMD_WORDS_COMMAND,
 };
 
 struct cmd_option {
@@ -54,19 +54,19 @@ struct cmd_example {
 };
 
 enum cmd_group { /* the overview's headings, by task */
-    CMD_GROUP_RECORD,
-    CMD_GROUP_COMPARE,
-    CMD_GROUP_LOOK,
-    CMD_GROUP_KEEP,
-    CMD_GROUP_DAEMON,
-    CMD_GROUP_COUNT,
+                 CMD_GROUP_RECORD,
+                 CMD_GROUP_COMPARE,
+                 CMD_GROUP_LOOK,
+                 CMD_GROUP_KEEP,
+                 CMD_GROUP_DAEMON,
+                 CMD_GROUP_COUNT,
 };
 
 struct cmd {
     const char *name;
     enum cmd_group group;
-    const char *summary;  /* one line */
-    const char *synopsis; /* after the options */
+    const char *summary;            /* one line */
+    const char *synopsis;           /* after the options */
     const char *const *description; /* paragraphs, NULL-ended */
     const struct cmd_option *options;
     size_t n_options;
@@ -76,7 +76,7 @@ struct cmd {
     int max_arguments; /* -1: any number */
     bool json;         /* has --json */
     bool stops;        /* options end at the first argument: the rest is another program's */
-    const struct cmd_example *examples; /* ended by a NULL line */
+    const struct cmd_example *examples;            /* ended by a NULL line */
     int (*run)(int argc, const char *const *argv); /* returns the exit status */
 };
 
@@ -100,8 +100,9 @@ extern struct ctl_globals ctl;
 #define CMD_COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 /*
- * Parses argv[1..] by the rows of `cmd` (NULL: the global ones alone, up to the first argument). *ret_argv: the
- * arguments that are left, NULL-ended, kept till exit. 0, or EX_USAGE after saying why.
+ * Parses argv[1..] by the rows of `cmd` (NULL: the global ones alone, up to the first argument).
+ * *ret_argv: the arguments that are left, NULL-ended, kept till exit. 0, or EX_USAGE after saying
+ * why.
  */
 int cmd_parse(const struct cmd *cmd, int argc, const char *const *argv, int *ret_argc,
               const char *const **ret_argv);

@@ -162,7 +162,9 @@ static int run(int argc, const char *const *argv)
 }
 
 static const struct cmd_option rows[] = {
-    {.name = "force", .type = CMD_FLAG, .value = &options.force,
+    {.name = "force",
+     .type = CMD_FLAG,
+     .value = &options.force,
      .help = "stop: also while runs are being recorded; they go on into their spool"},
 };
 
@@ -170,8 +172,8 @@ static const char *const actions[] = {"start", "stop", "status", "replace", NULL
 
 static const char *const description[] = {
     "start starts the daemon of this user unless one runs; run, import and the other commands that "
-    "need one do so by themselves. replace starts a new one in the place of one that runs, after an "
-    "upgrade for example; what is being recorded goes on. status exits 69 when none runs.",
+    "need one do so by themselves. replace starts a new one in the place of one that runs, after "
+    "an upgrade for example; what is being recorded goes on. status exits 69 when none runs.",
     NULL,
 };
 

@@ -115,13 +115,18 @@ static int run(int argc, const char *const *argv)
 }
 
 static const struct cmd_option rows[] = {
-    {.name = "output", .letter = 'o', .type = CMD_STRING, .value = &options.output,
-     .argument = "FILE", .words = CMD_WORDS_FILE, .help = "the file to write; - is stdout"},
+    {.name = "output",
+     .letter = 'o',
+     .type = CMD_STRING,
+     .value = &options.output,
+     .argument = "FILE",
+     .words = CMD_WORDS_FILE,
+     .help = "the file to write; - is stdout"},
 };
 
 static const char *const description[] = {
-    "Writes a run as a recording: a file in the wire's own format, which import takes and first-diff "
-    "reads. It holds fingerprints, names and metadata, no tensors.",
+    "Writes a run as a recording: a file in the wire's own format, which import takes and "
+    "first-diff reads. It holds fingerprints, names and metadata, no tensors.",
     NULL,
 };
 

@@ -99,9 +99,12 @@ static int exit_status(enum engine_result result)
 {
     switch (result) {
     case ENGINE_SAME:
-    case ENGINE_WITHIN_NOISE: return CTL_SAME;
-    case ENGINE_DIFFER: return CTL_DIFFER;
-    case ENGINE_UNVERIFIED: return CTL_CANNOT_TELL;
+    case ENGINE_WITHIN_NOISE:
+        return CTL_SAME;
+    case ENGINE_DIFFER:
+        return CTL_DIFFER;
+    case ENGINE_UNVERIFIED:
+        return CTL_CANNOT_TELL;
     }
     return EX_SOFTWARE;
 }
@@ -140,9 +143,12 @@ static int run(int argc, const char *const *argv)
     progress_end();
     if (error)
         return ctl_fail_error(error, mem_printf("cannot compare %s with %s", a.as, b.as), NULL);
-    struct answer_runs runs = {.a = a.trace, .b = b.trace, .a_as = a.as, .b_as = b.as,
-                                     .a_said = text_escape(argv[0]),
-                                     .b_said = text_escape(argv[1])};
+    struct answer_runs runs = {.a = a.trace,
+                               .b = b.trace,
+                               .a_as = a.as,
+                               .b_as = b.as,
+                               .a_said = text_escape(argv[0]),
+                               .b_said = text_escape(argv[1])};
 
     counters_find(&a, &b, answer, &runs);
     print_answer(answer, &runs);
@@ -154,21 +160,38 @@ static int run(int argc, const char *const *argv)
 }
 
 static const struct cmd_option rows[] = {
-    {.name = "all", .type = CMD_FLAG, .value = &options.all,
+    {.name = "all",
+     .type = CMD_FLAG,
+     .value = &options.all,
      .help = "go on past the first difference: list those that follow it, and every note"},
-    {.name = "rank", .type = CMD_U64, .value = &options.rank, .given = &options.has_rank,
-     .argument = "N", .help = "compare this rank alone"},
-    {.name = "steps", .type = CMD_STRING, .value = &options.steps, .argument = "FROM:TO",
+    {.name = "rank",
+     .type = CMD_U64,
+     .value = &options.rank,
+     .given = &options.has_rank,
+     .argument = "N",
+     .help = "compare this rank alone"},
+    {.name = "steps",
+     .type = CMD_STRING,
+     .value = &options.steps,
+     .argument = "FROM:TO",
      .help = "compare these steps alone, both ends included, such as 100:103, 100: or :103"},
-    {.name = "offset", .type = CMD_I64, .value = &options.offset, .given = &options.has_offset,
+    {.name = "offset",
+     .type = CMD_I64,
+     .value = &options.offset,
+     .given = &options.has_offset,
      .argument = "K",
      .help = "B's boundary 0 is A's boundary K; found by itself when B resumed from a checkpoint "
              "of A"},
-    {.name = "map", .type = CMD_STRING, .value = &options.map, .argument = "FILE",
+    {.name = "map",
+     .type = CMD_STRING,
+     .value = &options.map,
+     .argument = "FILE",
      .words = CMD_WORDS_FILE,
      .help = "rename in B before comparing: lines of \"FROM TO\", prefixes of scopes and names; # "
              "begins a comment"},
-    {.name = "strict-structure", .type = CMD_FLAG, .value = &options.strict_structure,
+    {.name = "strict-structure",
+     .type = CMD_FLAG,
+     .value = &options.strict_structure,
      .help = "extra, missing and moved records are differences, not notes"},
 };
 

@@ -82,7 +82,7 @@ static int import_by_daemon(const char *path, struct imported *ret)
     return EX_OK;
 }
 
-/* ---- into a store that no daemon serves ------------------------------------------------------- */
+/* ---- into a store that no daemon serves ------------------------------------------------------ */
 
 static int name_run(const char *store_path, int64_t row, struct imported *ret)
 {
@@ -159,9 +159,9 @@ static int run(int argc, const char *const *argv)
 }
 
 static const char *const description[] = {
-    "Puts recordings into the store: files made by export, written by a job with DIVERGE_RECORDING, "
-    "or left in a spool. Importing a file again changes nothing. A file that was cut off is taken as "
-    "far as it goes, and the run says that its end is missing.",
+    "Puts recordings into the store: files made by export, written by a job with "
+    "DIVERGE_RECORDING, or left in a spool. Importing a file again changes nothing. A file that "
+    "was cut off is taken as far as it goes, and the run says that its end is missing.",
     NULL,
 };
 

@@ -9,11 +9,14 @@ static struct {
 
 static int run(int argc, const char *const *argv)
 {
-    return options.remove ? change_runs(CHANGE_UNPIN, argc, argv) : change_runs(CHANGE_PIN, argc, argv);
+    return options.remove ? change_runs(CHANGE_UNPIN, argc, argv)
+                          : change_runs(CHANGE_PIN, argc, argv);
 }
 
 static const struct cmd_option rows[] = {
-    {.name = "remove", .type = CMD_FLAG, .value = &options.remove,
+    {.name = "remove",
+     .type = CMD_FLAG,
+     .value = &options.remove,
      .help = "take the pin off again"},
 };
 

@@ -92,8 +92,8 @@ static int make_run_id(const char **ret)
 
 /* ---- the job -------------------------------------------------------------------------------- */
 
-static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM,
-                                SIGCONT, SIGWINCH};
+static const int passed_on[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
+                                SIGUSR2, SIGALRM, SIGCONT, SIGWINCH};
 
 static void block_signals(sigset_t *ret_set, sigset_t *ret_before)
 {
@@ -116,8 +116,10 @@ static _Noreturn void become_job(const char *const *argv, const sigset_t *before
     _exit(number == ENOENT || number == ENOTDIR ? 127 : 126);
 }
 
-/* The job's status, once it has ended. A signal of the terminal reached the job by itself: it is in our process group;
- * one that was sent to us alone is passed on. */
+/*
+ * The job's status, once it has ended. A signal of the terminal reached the job by itself: it is in
+ * our process group; one that was sent to us alone is passed on.
+ */
 static int wait_for_job(pid_t job, const sigset_t *set)
 {
     for (;;) {
@@ -220,19 +222,34 @@ static int run(int argc, const char *const *argv)
 }
 
 static const struct cmd_option rows[] = {
-    {.name = "name", .type = CMD_STRING, .value = &options.name, .argument = "NAME",
+    {.name = "name",
+     .type = CMD_STRING,
+     .value = &options.name,
+     .argument = "NAME",
      .help = "the run's name (default: the program's); one that is taken gets .2, .3 …"},
-    {.name = "level", .type = CMD_CHOICE, .value = &options.level, .argument = "LEVEL",
+    {.name = "level",
+     .type = CMD_CHOICE,
+     .value = &options.level,
+     .argument = "LEVEL",
      .choices = level_choices,
      .help = "how much is recorded: pulse (loss, batch, generators), step (and parameters, "
              "gradients, optimizer state), layer (and module outputs), op (and every op: the "
              "default)"},
-    {.name = "steps", .type = CMD_STRING, .value = &options.steps, .argument = "LIST",
+    {.name = "steps",
+     .type = CMD_STRING,
+     .value = &options.steps,
+     .argument = "LIST",
      .help = "record more than pulse in these steps alone, such as 100:103,200"},
-    {.name = "like", .type = CMD_STRING, .value = &options.like, .argument = "RUN",
+    {.name = "like",
+     .type = CMD_STRING,
+     .value = &options.like,
+     .argument = "RUN",
      .words = CMD_WORDS_RUN,
      .help = "name, level and steps of this run, where they are not given"},
-    {.name = "quiet", .letter = 'q', .type = CMD_FLAG, .value = &options.quiet,
+    {.name = "quiet",
+     .letter = 'q',
+     .type = CMD_FLAG,
+     .value = &options.quiet,
      .help = "say nothing when all went well"},
 };
 

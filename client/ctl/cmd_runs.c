@@ -137,9 +137,15 @@ static int run(int argc, const char *const *argv)
 }
 
 static const struct cmd_option rows[] = {
-    {.name = "limit", .letter = 'n', .type = CMD_U64, .value = &options.limit, .argument = "N",
+    {.name = "limit",
+     .letter = 'n',
+     .type = CMD_U64,
+     .value = &options.limit,
+     .argument = "N",
      .help = "the newest N runs only (default: all)"},
-    {.name = "names", .type = CMD_FLAG, .value = &options.names,
+    {.name = "names",
+     .type = CMD_FLAG,
+     .value = &options.names,
      .help = "names alone, one a line; nothing when there is no store"},
 };
 

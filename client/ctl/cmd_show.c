@@ -91,9 +91,8 @@ static void print_run_text(const struct source_run *run)
     const struct reader_run *info = &run->info;
     int width = text_width();
 
-    text_wrap(stdout, mem_printf("%s%s%s  ", text_style(TEXT_BOLD), run->as,
-                                 text_style(TEXT_PLAIN)),
-              2,
+    text_wrap(stdout,
+              mem_printf("%s%s%s  ", text_style(TEXT_BOLD), run->as, text_style(TEXT_PLAIN)), 2,
               mem_printf("%s, %s%s%s, %u of %s, %s%s%s", text_id(info->run_id), info->status,
                          info->started_unix_us ? ", started " : "",
                          text_time(info->started_unix_us), info->ranks,
@@ -211,8 +210,7 @@ static const char *range_text(const struct engine_side *side)
     double low = text_value(side->dtype, side->min);
     double high = text_value(side->dtype, side->max);
 
-    return integer ? mem_printf("%.0f … %.0f", low, high)
-                   : mem_printf("%.4g … %.4g", low, high);
+    return integer ? mem_printf("%.0f … %.0f", low, high) : mem_printf("%.4g … %.4g", low, high);
 }
 
 static void print_records_table(const struct record_list *list, size_t count, bool ranks)
@@ -321,8 +319,7 @@ static int run(int argc, const char *const *argv)
         if (!strcmp(text_tier((unsigned)tier), options.tier))
             where.tier = tier;
     if (where.whole && options.tier)
-        return ctl_fail(EX_USAGE, "--tier goes with a segment, such as %s@0",
-                        text_escape(argv[0]));
+        return ctl_fail(EX_USAGE, "--tier goes with a segment, such as %s@0", text_escape(argv[0]));
     if (!where.whole)
         return show_segment(&found, &where);
     if (ctl.json)
@@ -333,17 +330,24 @@ static int run(int argc, const char *const *argv)
 }
 
 static const struct cmd_option rows[] = {
-    {.name = "tier", .type = CMD_CHOICE, .value = &options.tier, .argument = "TIER",
+    {.name = "tier",
+     .type = CMD_CHOICE,
+     .value = &options.tier,
+     .argument = "TIER",
      .choices = tier_choices,
      .help = "of a segment, the records of this tier alone: pulse, step, layer, op or evidence"},
-    {.name = "limit", .letter = 'n', .type = CMD_U64, .value = &options.limit, .argument = "N",
+    {.name = "limit",
+     .letter = 'n',
+     .type = CMD_U64,
+     .value = &options.limit,
+     .argument = "N",
      .help = "at most N records (default 1000; 0: all)"},
 };
 
 static const char *const description[] = {
-    "RUN shows a run: its streams, how much each tier holds, and its metadata by class. RUN@12 shows "
-    "the records of step 12, RUN@b12 those of boundary 12 (the state after 12 steps), RUN@init those "
-    "of the initialisation; a rank can follow, as in RUN@12.3.",
+    "RUN shows a run: its streams, how much each tier holds, and its metadata by class. RUN@12 "
+    "shows the records of step 12, RUN@b12 those of boundary 12 (the state after 12 steps), "
+    "RUN@init those of the initialisation; a rank can follow, as in RUN@12.3.",
     NULL,
 };
 

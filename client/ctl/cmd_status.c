@@ -56,13 +56,12 @@ static void print_text(const cJSON *daemon, const char *path, const struct reade
               mem_printf("%s, %s in the log not yet merged", text_bytes(totals->file_bytes),
                          text_bytes(totals->wal_bytes)),
               width);
-    text_wrap(stdout, "        ", 8,
-              mem_printf("%s, %s in %s of %s, %s", text_things(totals->runs, "run"),
-                         text_things(totals->records, "record"),
-                         text_things(totals->chunks, "chunk"),
-                         text_things(totals->layouts, "layout"),
-                         text_things(totals->sites, "site")),
-              width);
+    text_wrap(
+        stdout, "        ", 8,
+        mem_printf("%s, %s in %s of %s, %s", text_things(totals->runs, "run"),
+                   text_things(totals->records, "record"), text_things(totals->chunks, "chunk"),
+                   text_things(totals->layouts, "layout"), text_things(totals->sites, "site")),
+        width);
 }
 
 /* The daemon's own word, NULL when none runs. */

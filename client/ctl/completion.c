@@ -48,13 +48,17 @@ static bool has_option(const struct cmd *cmd, const struct cmd_option *option)
 static const char *bash_action(enum cmd_words words, const char *list)
 {
     switch (words) {
-    case CMD_WORDS_NONE: break;
-    case CMD_WORDS_FILE: return "COMPREPLY=($(compgen -f -- \"$cur\"))";
-    case CMD_WORDS_RUN: return "COMPREPLY=($(compgen -W \"$(" RUN_NAMES ")\" -- \"$cur\"))";
+    case CMD_WORDS_NONE:
+        break;
+    case CMD_WORDS_FILE:
+        return "COMPREPLY=($(compgen -f -- \"$cur\"))";
+    case CMD_WORDS_RUN:
+        return "COMPREPLY=($(compgen -W \"$(" RUN_NAMES ")\" -- \"$cur\"))";
     case CMD_WORDS_RUN_OR_FILE:
         return "COMPREPLY=($(compgen -W \"$(" RUN_NAMES ")\" -- \"$cur\") "
                "$(compgen -f -- \"$cur\"))";
-    case CMD_WORDS_PROGRAM: return "COMPREPLY=($(compgen -c -f -- \"$cur\"))";
+    case CMD_WORDS_PROGRAM:
+        return "COMPREPLY=($(compgen -c -f -- \"$cur\"))";
     case CMD_WORDS_ACTION:
     case CMD_WORDS_COMMAND:
         return mem_printf("COMPREPLY=($(compgen -W \"%s\" -- \"$cur\"))", list);
@@ -95,9 +99,9 @@ static void bash_options(const struct cmd *cmd)
 
 static void bash_words(const struct cmd *cmd)
 {
-    printf("    %s) %s ;;\n", cmd->name,
-           bash_action(cmd->words,
-                       cmd->words == CMD_WORDS_COMMAND ? command_names() : words_of(cmd)));
+    printf(
+        "    %s) %s ;;\n", cmd->name,
+        bash_action(cmd->words, cmd->words == CMD_WORDS_COMMAND ? command_names() : words_of(cmd)));
 }
 
 static void print_bash(void)
@@ -133,13 +137,19 @@ static void print_bash(void)
 static const char *zsh_action(enum cmd_words words, const char *list)
 {
     switch (words) {
-    case CMD_WORDS_NONE: break;
-    case CMD_WORDS_FILE: return "_files";
-    case CMD_WORDS_RUN: return "_divergectl_runs";
-    case CMD_WORDS_RUN_OR_FILE: return "{_divergectl_runs; _files}";
-    case CMD_WORDS_PROGRAM: return "_normal";
+    case CMD_WORDS_NONE:
+        break;
+    case CMD_WORDS_FILE:
+        return "_files";
+    case CMD_WORDS_RUN:
+        return "_divergectl_runs";
+    case CMD_WORDS_RUN_OR_FILE:
+        return "{_divergectl_runs; _files}";
+    case CMD_WORDS_PROGRAM:
+        return "_normal";
     case CMD_WORDS_ACTION:
-    case CMD_WORDS_COMMAND: return mem_printf("(%s)", list);
+    case CMD_WORDS_COMMAND:
+        return mem_printf("(%s)", list);
     }
     return " ";
 }
@@ -177,8 +187,8 @@ static void zsh_command(const struct cmd *cmd)
     if (cmd->max_arguments)
         printf(" \\\n        '*%s:%s:%s'", cmd->words == CMD_WORDS_PROGRAM ? ":" : "",
                zsh_text(cmd->synopsis),
-               zsh_action(cmd->words, cmd->words == CMD_WORDS_COMMAND ? command_names()
-                                                                      : words_of(cmd)));
+               zsh_action(cmd->words,
+                          cmd->words == CMD_WORDS_COMMAND ? command_names() : words_of(cmd)));
     puts(" ;;");
 }
 
@@ -236,13 +246,27 @@ static void fish_arguments(const struct cmd *cmd)
 {
     printf("complete -c divergectl -n '__fish_seen_subcommand_from %s'", cmd->name);
     switch (cmd->words) {
-    case CMD_WORDS_NONE: fputs(" -f", stdout); break;
-    case CMD_WORDS_FILE: fputs(" -F", stdout); break;
-    case CMD_WORDS_RUN: fputs(" -f -a '(" RUN_NAMES ")'", stdout); break;
-    case CMD_WORDS_RUN_OR_FILE: fputs(" -F -a '(" RUN_NAMES ")'", stdout); break;
-    case CMD_WORDS_ACTION: printf(" -f -a '%s'", words_of(cmd)); break;
-    case CMD_WORDS_COMMAND: printf(" -f -a '%s'", command_names()); break;
-    case CMD_WORDS_PROGRAM: fputs(" -x -a '(__fish_complete_subcommand)'", stdout); break;
+    case CMD_WORDS_NONE:
+        fputs(" -f", stdout);
+        break;
+    case CMD_WORDS_FILE:
+        fputs(" -F", stdout);
+        break;
+    case CMD_WORDS_RUN:
+        fputs(" -f -a '(" RUN_NAMES ")'", stdout);
+        break;
+    case CMD_WORDS_RUN_OR_FILE:
+        fputs(" -F -a '(" RUN_NAMES ")'", stdout);
+        break;
+    case CMD_WORDS_ACTION:
+        printf(" -f -a '%s'", words_of(cmd));
+        break;
+    case CMD_WORDS_COMMAND:
+        printf(" -f -a '%s'", command_names());
+        break;
+    case CMD_WORDS_PROGRAM:
+        fputs(" -x -a '(__fish_complete_subcommand)'", stdout);
+        break;
     }
     putchar('\n');
 }

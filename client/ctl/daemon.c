@@ -164,8 +164,9 @@ static _Noreturn void become_daemon(const char *program, int ready_fd, bool repl
         _exit(EX_OSERR);
     fcntl(READY_FD, F_SETFD, 0);
     snprintf(ready, sizeof(ready), "%d", READY_FD);
-    const char *argv[] = {"diverged", "--store", store_path, "--socket", socket_path,
-                          "--ready-fd", ready, replace ? "--replace" : NULL, NULL};
+    const char *argv[] = {"diverged",  "--store",    store_path, "--socket",
+                          socket_path, "--ready-fd", ready,      replace ? "--replace" : NULL,
+                          NULL};
 
     execvp(program, (char *const *)(uintptr_t)argv);
     dprintf(STDERR_FILENO, "cannot run %s: %s\n", program, strerror(errno));
@@ -394,14 +395,13 @@ const char *daemon_sentence(const cJSON *status)
                       text_escape(daemon_text(status, "socket")),
                       text_things(daemon_u64(status, "producers"), "producer"),
                       text_things(daemon_u64(status, "records"), "record"),
-                      read_only ? "; the disk is full, nothing is taken until there is space"
-                                : "");
+                      read_only ? "; the disk is full, nothing is taken until there is space" : "");
 }
 
 void daemon_emit(struct emit *emit, const cJSON *status)
 {
-    static const char *const numbers[] = {"pid", "started_unix_us", "connections", "producers",
-                                          "frames", "records", "commits"};
+    static const char *const numbers[] = {"pid",    "started_unix_us", "connections", "producers",
+                                          "frames", "records",         "commits"};
     static const char *const texts[] = {"version", "store", "socket"};
     bool read_only = false;
 

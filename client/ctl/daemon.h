@@ -13,20 +13,20 @@
 enum { DAEMON_TIMEOUT_MS = 30000, DAEMON_ERROR_MAX = 512 };
 
 /*
- * Connects to the daemon that serves the store and socket in use (--store, --socket, environment): at the socket, or
- * where the store's lock says its daemon is. EUNAVAIL, silently, when none runs; other failures are told and
- * returned as DIVERGE_E….
+ * Connects to the daemon that serves the store and socket in use (--store, --socket, environment):
+ * at the socket, or where the store's lock says its daemon is. EUNAVAIL, silently, when none runs;
+ * other failures are told and returned as DIVERGE_E….
  */
 int daemon_connect(struct dvg_control_link *ret);
 int daemon_try_connect(struct dvg_control_link *ret); /* the same, always silent */
 /*
- * Same, but starts one when none runs, and waits until it is ready. Of several that start at once one wins and all use
- * it. `replace`: takes the place of a running one. Tells failures.
+ * Same, but starts one when none runs, and waits until it is ready. Of several that start at once
+ * one wins and all use it. `replace`: takes the place of a running one. Tells failures.
  */
 int daemon_ensure(struct dvg_control_link *ret, bool replace, bool *ret_started);
 /*
- * One request of proto/control.h. Takes `request`. 0 with *ret (the caller's, cJSON_Delete) when the reply says ok, else
- * its status, with its text in error[DAEMON_ERROR_MAX].
+ * One request of proto/control.h. Takes `request`. 0 with *ret (the caller's, cJSON_Delete) when
+ * the reply says ok, else its status, with its text in error[DAEMON_ERROR_MAX].
  */
 int daemon_call(struct dvg_control_link *link, cJSON *request, int timeout_ms, cJSON **ret,
                 char error[DAEMON_ERROR_MAX]);

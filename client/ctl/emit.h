@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes one JSON object. It is gathered in memory and printed whole by emit_print, so a command that fails half
- * way prints none. 64-bit integers are exact; numbers that JSON does not have (NaN, Inf) become null; text that
- * is not UTF-8 gets U+FFFD for its bad bytes.
+ * Writes one JSON object. It is gathered in memory and printed whole by emit_print, so a command
+ * that fails half way prints none. 64-bit integers are exact; numbers that JSON does not have (NaN,
+ * Inf) become null; text that is not UTF-8 gets U+FFFD for its bad bytes.
  */
 #ifndef CLIENT_CTL_EMIT_H
 #define CLIENT_CTL_EMIT_H

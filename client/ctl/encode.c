@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each stream becomes HELLO, definitions before their use, PARTs, END a sealed segment, BYE when it had one. The
- * stream's id is made from the run, the rank and how much there is, so that importing a file twice changes nothing,
- * and a later export of a run that went on counts as the newer stream of its rank.
+ * Each stream becomes HELLO, definitions before their use, PARTs, END a sealed segment, BYE when it
+ * had one. The stream's id is made from the run, the rank and how much there is, so that importing
+ * a file twice changes nothing, and a later export of a run that went on counts as the newer stream
+ * of its rank.
  */
 #include "client/ctl/encode.h"
 
@@ -250,15 +251,18 @@ static void number_chunk(struct encoder *encoder, struct numbered *numbered)
         if (!of_type[type])
             of_type[type] = type_number(encoder, chunk->types[type]);
         numbered->types[i] = of_type[type];
-        numbered->sites[i] = site_number(encoder, chunk->layout->sites[i],
-                                         chunk->source ? chunk->source[i] : NULL);
+        numbered->sites[i] =
+            site_number(encoder, chunk->layout->sites[i], chunk->source ? chunk->source[i] : NULL);
         if (chunk->argument)
             define_argument(encoder, chunk->argument[i]);
     }
     free(of_type);
 }
 
-/* `count` values from `first` on; one alone when they are all equal; nothing when there is no column. */
+/*
+ * `count` values from `first` on; one alone when they are all equal; nothing when there is no
+ * column.
+ */
 static struct dvg_bytes column(const void *data, size_t width, uint32_t first, uint32_t count)
 {
     if (!data || !count)
@@ -283,7 +287,8 @@ static void set_columns(struct dvg_part *part, const struct numbered *numbered, 
     };
 
     for (int i = 0; i < DVG_COLUMN_COUNT; i++)
-        part->columns[i] = column(data[i], dvg_column_width((enum dvg_column)i), first, part->count);
+        part->columns[i] =
+            column(data[i], dvg_column_width((enum dvg_column)i), first, part->count);
 }
 
 static struct dvg_bytes pack_site_runs(const uint32_t *sites, uint32_t count, uint8_t *to)
@@ -375,8 +380,8 @@ static void put_chunk(struct encoder *encoder, const struct trace_chunk *chunk, 
                       enum diverge_tier tier)
 {
     struct numbered numbered = {.chunk = chunk, .segment = segment, .tier = tier};
-    uint32_t most = PART_BYTES_MAX / (RECORD_BYTES + 40 + (chunk->n_sketches ? 4 * chunk->sketch_size
-                                                                             : 0));
+    uint32_t most =
+        PART_BYTES_MAX / (RECORD_BYTES + 40 + (chunk->n_sketches ? 4 * chunk->sketch_size : 0));
     uint32_t lane_first = 0;
 
     number_chunk(encoder, &numbered);
@@ -428,8 +433,8 @@ static void put_tier(struct encoder *encoder, const struct trace_stream *stream,
                      enum diverge_tier tier, const struct trace_head *head, struct dvg_end *end)
 {
     struct trace_chunk *chunk = NULL;
-    int status = encoder->source->load(encoder->source->ctx, stream->id, tier, head->segment,
-                                       &chunk);
+    int status =
+        encoder->source->load(encoder->source->ctx, stream->id, tier, head->segment, &chunk);
 
     end->wanted |= (uint8_t)(1u << tier);
     end->dropped[tier] = head->dropped;
@@ -514,8 +519,10 @@ static void put_hello(struct encoder *encoder, const struct trace_stream *stream
     put_frame(encoder, dvg_hello_encode(&encoder->frame, &hello));
 }
 
-/* The rank that a key KEY@RANK belongs to: the reader names so what other ranks have otherwise. 0 for other keys; *ret_size
- * is the size of KEY. */
+/*
+ * The rank that a key KEY@RANK belongs to: the reader names so what other ranks have otherwise. 0
+ * for other keys; *ret_size is the size of KEY.
+ */
 static uint32_t rank_of_key(const struct trace_run *run, uint32_t at, size_t *ret_size)
 {
     const char *key = run->metadata[at].key;
@@ -544,8 +551,8 @@ static void put_object(struct encoder *encoder, const cJSON *object)
     int status = json_print(object, &text);
     const struct dvg_metadata message = {.json = {.data = text.data, .size = text.size}};
 
-    put_frame(encoder, status ? status
-                              : dvg_metadata_encode(&encoder->frame, encoder->seq++, &message));
+    put_frame(encoder,
+              status ? status : dvg_metadata_encode(&encoder->frame, encoder->seq++, &message));
     dvg_buffer_fini(&text);
 }
 
@@ -563,8 +570,8 @@ static void put_metadata(struct encoder *encoder, uint32_t rank, bool first)
 
         if (run->metadata[i].key[size] == '@' ? of != rank : !first)
             continue;
-        status = json_add_string(object, mem_copy(run->metadata[i].key, size),
-                                 run->metadata[i].value);
+        status =
+            json_add_string(object, mem_copy(run->metadata[i].key, size), run->metadata[i].value);
         if (++entries % METADATA_ENTRIES != 0 || status)
             continue;
         put_object(encoder, object);
@@ -620,8 +627,11 @@ static uint64_t count_records(const struct trace_run *run)
 
 int encode_run(const struct source_run *run, FILE *file, struct encode_result *ret)
 {
-    struct encoder encoder = {.run = run->trace, .source = run->source, .file = file,
-                              .result = ret, .total = count_records(run->trace)};
+    struct encoder encoder = {.run = run->trace,
+                              .source = run->source,
+                              .file = file,
+                              .result = ret,
+                              .total = count_records(run->trace)};
 
     *ret = (struct encode_result){.bytes = DVG_FILE_HEADER};
     dvg_buffer_init(&encoder.frame, DVG_FRAME_MAX + DVG_FRAME_HEADER);

@@ -13,10 +13,8 @@
 #define RELEASED "2026-11-30"
 
 static const char *const group_titles[CMD_GROUP_COUNT] = {
-    [CMD_GROUP_RECORD] = "Record a run",
-    [CMD_GROUP_COMPARE] = "Find where two runs part",
-    [CMD_GROUP_LOOK] = "Look at what is recorded",
-    [CMD_GROUP_KEEP] = "Move, keep and remove runs",
+    [CMD_GROUP_RECORD] = "Record a run",           [CMD_GROUP_COMPARE] = "Find where two runs part",
+    [CMD_GROUP_LOOK] = "Look at what is recorded", [CMD_GROUP_KEEP] = "Move, keep and remove runs",
     [CMD_GROUP_DAEMON] = "The daemon, and help",
 };
 

@@ -27,8 +27,8 @@ static struct intern_entry *find(const struct intern *intern, uint64_t hash, con
     for (;; at = (at + 1) & mask) {
         struct intern_entry *entry = &intern->entries[at];
 
-        if (!entry->number || (entry->hash == hash && entry->size == size &&
-                               !memcmp(entry->bytes, bytes, size)))
+        if (!entry->number ||
+            (entry->hash == hash && entry->size == size && !memcmp(entry->bytes, bytes, size)))
             return entry;
     }
 }

@@ -5,7 +5,10 @@
 
 #include <stddef.h>
 
-/* Reads lines "FROM TO" ('#' begins a comment) into pairs that live till exit. Exit status; says which line is wrong. */
+/*
+ * Reads lines "FROM TO" ('#' begins a comment) into pairs that live till exit. Exit status; says
+ * which line is wrong.
+ */
 int map_read(const char *path, const char *const (**ret)[2], size_t *ret_count);
 
 #endif

@@ -50,7 +50,8 @@ void *mem_alloc(size_t size)
     struct block *block = block_new(size > BLOCK / 4 ? size : BLOCK);
 
     block->used = size;
-    if (blocks && block->size == size) { /* a large one: goes behind the block that still has room */
+    if (blocks &&
+        block->size == size) { /* a large one: goes behind the block that still has room */
         block->next = blocks->next;
         blocks->next = block;
     } else {

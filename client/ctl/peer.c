@@ -18,9 +18,12 @@ static int status_of_errno(int number)
 {
     switch (number) {
     case EACCES:
-    case EPERM: return DIVERGE_EPERM;
-    case ENOMEM: return DIVERGE_ENOMEM;
-    default: return DIVERGE_EUNAVAIL;
+    case EPERM:
+        return DIVERGE_EPERM;
+    case ENOMEM:
+        return DIVERGE_ENOMEM;
+    default:
+        return DIVERGE_EUNAVAIL;
     }
 }
 

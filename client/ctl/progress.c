@@ -42,7 +42,8 @@ void progress_update(uint64_t done, uint64_t total)
         done = total;
     now.shown_ms = t;
     now.shown = true;
-    fprintf(stderr, "\r%s: %" PRIu64 " %%", now.what, (uint64_t)((double)done * 100 / (double)total));
+    fprintf(stderr, "\r%s: %" PRIu64 " %%", now.what,
+            (uint64_t)((double)done * 100 / (double)total));
     if (done) {
         uint64_t left_s = (uint64_t)((double)spent / (double)done * (double)(total - done) / 1000);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Progress on stderr, when that is a terminal and the work takes more than a second. One at a time. */
+/*
+ * Progress on stderr, when that is a terminal and the work takes more than a second. One at a time.
+ */
 #ifndef CLIENT_CTL_PROGRESS_H
 #define CLIENT_CTL_PROGRESS_H
 

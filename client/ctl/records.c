@@ -81,7 +81,8 @@ static uint64_t elements(const struct trace_type *type)
     return count;
 }
 
-static void add_non_finite(const struct trace_chunk *chunk, uint32_t index, struct engine_side *side)
+static void add_non_finite(const struct trace_chunk *chunk, uint32_t index,
+                           struct engine_side *side)
 {
     uint32_t low = 0;
     uint32_t high = chunk->n_nonfinite;
@@ -194,7 +195,8 @@ int records_load(const struct source_run *run, const struct records_where *where
     int status = 0;
 
     *ret = (struct record_list){.source = run->source};
-    ret->chunks = mem_alloc((size_t)trace->n_streams * DIVERGE_TIER_COUNT * sizeof(*ret->chunks) + 1);
+    ret->chunks =
+        mem_alloc((size_t)trace->n_streams * DIVERGE_TIER_COUNT * sizeof(*ret->chunks) + 1);
     for (uint32_t i = 0; i < trace->n_streams && !status; i++) {
         const struct trace_stream *stream = &trace->streams[i];
 

@@ -30,7 +30,7 @@ struct record {
 struct record_list {
     struct record *records; /* owned */
     size_t count;
-    uint64_t pruned;            /* records that retention removed */
+    uint64_t pruned;             /* records that retention removed */
     struct trace_chunk **chunks; /* owned: what the records borrow from */
     size_t n_chunks;
     const struct trace_source *source;

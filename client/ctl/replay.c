@@ -71,7 +71,8 @@ static int handle(struct replay *replay, const struct dvg_frame *frame)
             ctl_note("the store's disk is full: waiting until there is space");
         replay->told = state.read_only;
         return 0;
-    default: return DIVERGE_EPROTO;
+    default:
+        return DIVERGE_EPROTO;
     }
 }
 
@@ -198,8 +199,9 @@ int replay_file(const char *socket_path, struct dvg_bytes file, struct replay_re
     peer_close(&replay.peer);
     ret->torn = recording.torn;
     if (!status && more < 0) {
-        snprintf(ret->error, sizeof(ret->error), "damaged at byte %zu; what stands before it was "
-                                                 "taken",
+        snprintf(ret->error, sizeof(ret->error),
+                 "damaged at byte %zu; what stands before it was "
+                 "taken",
                  recording.offset);
         status = more;
     }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends a recording to the daemon as its producer would have, so that what is reported as taken is committed. */
+/*
+ * Sends a recording to the daemon as its producer would have, so that what is reported as taken is
+ * committed.
+ */
 #ifndef CLIENT_CTL_REPLAY_H
 #define CLIENT_CTL_REPLAY_H
 
@@ -20,8 +23,8 @@ struct replay_result {
 };
 
 /*
- * 0 when all of the file is committed. What was sent before a failure may be in the store; a second call goes on from
- * there. ret->error says why, "" when the code says it all.
+ * 0 when all of the file is committed. What was sent before a failure may be in the store; a second
+ * call goes on from there. ret->error says why, "" when the code says it all.
  */
 int replay_file(const char *socket_path, struct dvg_bytes file, struct replay_result *ret);
 

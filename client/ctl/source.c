@@ -112,7 +112,9 @@ int source_map(const char *path, struct dvg_bytes *ret)
 
         if (fd >= 0)
             close(fd);
-        return ctl_fail(number == ENOENT ? EX_NOINPUT : number == EACCES ? EX_NOPERM : EX_DATAERR,
+        return ctl_fail(number == ENOENT   ? EX_NOINPUT
+                        : number == EACCES ? EX_NOPERM
+                                           : EX_DATAERR,
                         "%s: %s", text_escape(path),
                         number == EINVAL ? "not a regular file" : strerror(number));
     }

@@ -34,8 +34,8 @@ void table_begin(struct table *table)
 
 void table_column(struct table *table, const char *title, int flags)
 {
-    int scols = (flags & TABLE_RIGHT ? SCOLS_FL_RIGHT : 0) |
-                (flags & TABLE_SHRINKS ? SCOLS_FL_TRUNC : 0);
+    int scols =
+        (flags & TABLE_RIGHT ? SCOLS_FL_RIGHT : 0) | (flags & TABLE_SHRINKS ? SCOLS_FL_TRUNC : 0);
 
     must(scols_table_new_column(table->table, title, 1, scols) != NULL);
     table->columns++;

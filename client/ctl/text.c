@@ -72,8 +72,11 @@ const char *text_style(enum text_style style)
 static size_t utf8_decode(const unsigned char *s, uint32_t *ret)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t n = s[0] < 0x80 ? 1 : (s[0] & 0xe0) == 0xc0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3
-               : (s[0] & 0xf8) == 0xf0 ? 4 : 0;
+    size_t n = s[0] < 0x80             ? 1
+               : (s[0] & 0xe0) == 0xc0 ? 2
+               : (s[0] & 0xf0) == 0xe0 ? 3
+               : (s[0] & 0xf8) == 0xf0 ? 4
+                                       : 0;
 
     if (!n)
         return 0;
@@ -96,8 +99,7 @@ static bool is_hostile(uint32_t c)
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || c == 0x61c ||
            (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
            (c >= 0x2060 && c <= 0x206f) || c == 0xfeff || (c >= 0xfff9 && c <= 0xfffb) ||
-           (c >= 0xe0000 && c <= 0xe0fff) || (c >= 0xfdd0 && c <= 0xfdef) ||
-           (c & 0xfffe) == 0xfffe;
+           (c >= 0xe0000 && c <= 0xe0fff) || (c >= 0xfdd0 && c <= 0xfdef) || (c & 0xfffe) == 0xfffe;
 }
 
 static bool needs_escape(const char *text)
@@ -318,26 +320,40 @@ static double value_f64(uint64_t bits)
 double text_value(enum diverge_dtype dtype, uint64_t bits)
 {
     switch (dtype) {
-    case DIVERGE_I8: return (int8_t)bits;
-    case DIVERGE_I16: return (int16_t)bits;
-    case DIVERGE_I32: return (int32_t)bits;
-    case DIVERGE_I64: return (double)(int64_t)bits;
+    case DIVERGE_I8:
+        return (int8_t)bits;
+    case DIVERGE_I16:
+        return (int16_t)bits;
+    case DIVERGE_I32:
+        return (int32_t)bits;
+    case DIVERGE_I64:
+        return (double)(int64_t)bits;
     case DIVERGE_BOOL:
     case DIVERGE_U8:
     case DIVERGE_U16:
     case DIVERGE_U32:
-    case DIVERGE_U64: return (double)bits;
-    case DIVERGE_F16: return small_float(bits, 5, 10, 15);
-    case DIVERGE_BF16: return small_float(bits, 8, 7, 127);
+    case DIVERGE_U64:
+        return (double)bits;
+    case DIVERGE_F16:
+        return small_float(bits, 5, 10, 15);
+    case DIVERGE_BF16:
+        return small_float(bits, 8, 7, 127);
     case DIVERGE_F32:
-    case DIVERGE_C64: return value_f32(bits);
+    case DIVERGE_C64:
+        return value_f32(bits);
     case DIVERGE_F64:
-    case DIVERGE_C128: return value_f64(bits);
-    case DIVERGE_F8E4M3FN: return small_float(bits, 4, 3, 7);
-    case DIVERGE_F8E5M2: return small_float(bits, 5, 2, 15);
-    case DIVERGE_F8E4M3FNUZ: return small_float(bits, 4, 3, 8);
-    case DIVERGE_F8E5M2FNUZ: return small_float(bits, 5, 2, 16);
-    case DIVERGE_OPAQUE: return NAN;
+    case DIVERGE_C128:
+        return value_f64(bits);
+    case DIVERGE_F8E4M3FN:
+        return small_float(bits, 4, 3, 7);
+    case DIVERGE_F8E5M2:
+        return small_float(bits, 5, 2, 15);
+    case DIVERGE_F8E4M3FNUZ:
+        return small_float(bits, 4, 3, 8);
+    case DIVERGE_F8E5M2FNUZ:
+        return small_float(bits, 5, 2, 16);
+    case DIVERGE_OPAQUE:
+        return NAN;
     }
     return NAN;
 }
@@ -399,8 +415,8 @@ static size_t word_end(const char *s)
     for (; s[i]; i++) {
         if (s[i] != ' ' || !i)
             continue;
-        bool grouped = is_digit(s[i - 1]) && is_digit(s[i + 1]) && is_digit(s[i + 2]) &&
-                       is_digit(s[i + 3]);
+        bool grouped =
+            is_digit(s[i - 1]) && is_digit(s[i + 1]) && is_digit(s[i + 2]) && is_digit(s[i + 3]);
         if (!grouped)
             break;
     }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text for people: escaping, numbers, wrapping, colour. Strings returned live until the program ends. */
+/*
+ * Text for people: escaping, numbers, wrapping, colour. Strings returned live until the program
+ * ends.
+ */
 #ifndef CLIENT_CTL_TEXT_H
 #define CLIENT_CTL_TEXT_H
 
@@ -16,20 +19,20 @@ void text_init(const char *color);
 int text_width(void);
 
 /*
- * Makes text of a producer harmless: control characters, bytes that are not UTF-8 and characters that reorder
- * a line become \n, \x1b, \u{202e} …; a backslash stays.
+ * Makes text of a producer harmless: control characters, bytes that are not UTF-8 and characters
+ * that reorder a line become \n, \x1b, \u{202e} …; a backslash stays.
  */
 const char *text_escape(const char *text);
 
-const char *text_count(uint64_t n);                 /* 1 204 331 */
+const char *text_count(uint64_t n);                   /* 1 204 331 */
 const char *text_things(uint64_t n, const char *one); /* 1 step, 12 steps */
-const char *text_bytes(uint64_t bytes);             /* 1.4 MiB */
-const char *text_duration(uint64_t ms);             /* 12 s, 3 min 20 s, 2 h 5 min */
-const char *text_time(int64_t unix_us);             /* 2026-03-01 12:25:57, local; "" for 0 */
-const char *text_number(double value);              /* 6 digits; nan, inf, -inf */
-const char *text_exact(double value);               /* the shortest that reads back as the same */
-const char *text_checksum(uint64_t checksum);       /* 16 hex digits */
-const char *text_id(const uint8_t id[16]);          /* 32 hex digits */
+const char *text_bytes(uint64_t bytes);               /* 1.4 MiB */
+const char *text_duration(uint64_t ms);               /* 12 s, 3 min 20 s, 2 h 5 min */
+const char *text_time(int64_t unix_us);               /* 2026-03-01 12:25:57, local; "" for 0 */
+const char *text_number(double value);                /* 6 digits; nan, inf, -inf */
+const char *text_exact(double value);                 /* the shortest that reads back as the same */
+const char *text_checksum(uint64_t checksum);         /* 16 hex digits */
+const char *text_id(const uint8_t id[16]);            /* 32 hex digits */
 const char *text_shape(enum diverge_dtype dtype, int32_t ndim, const int64_t *sizes);
 /* "init", "boundary 12", "step 11" of a segment index. */
 const char *text_segment(uint64_t segment);
@@ -43,8 +46,8 @@ bool text_dtype_is_integer(enum diverge_dtype dtype);
 const char *text_alternatives(const char *const *words, size_t count);
 
 /*
- * Prints `label` and then `text`, wrapped to `width` (0: not at all), later lines indented by `indent`. Numbers
- * grouped with spaces are not broken. Ends the line.
+ * Prints `label` and then `text`, wrapped to `width` (0: not at all), later lines indented by
+ * `indent`. Numbers grouped with spaces are not broken. Ends the line.
  */
 void text_wrap(FILE *file, const char *label, int indent, const char *text, int width);
 /* Columns that a string takes. */

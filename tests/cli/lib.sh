@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by the scripts here. A script is one behaviour: the real programs, a folder of its own, an
 # environment with nothing in it. $1 of a script is the test producer (producer.c).

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tiny training loop on libdiverge for the CLI tests: one weight, one op, one scalar a step; differences are planted
- * by options. What it records depends on nothing else, so two runs with equal options are equal.
+ * A tiny training loop on libdiverge for the CLI tests: one weight, one op, one scalar a step;
+ * differences are planted by options. What it records depends on nothing else, so two runs with
+ * equal options are equal.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -44,8 +45,8 @@ static struct diverge_tensor tensor(const float *data)
 static void record(struct diverge_lane *lane, enum diverge_role role, diverge_name_t name,
                    const float *data, diverge_ref_t *ret)
 {
-    const struct diverge_observation what = {.role = role, .name = name,
-                                             .tier = DIVERGE_TIER_DEFAULT};
+    const struct diverge_observation what = {
+        .role = role, .name = name, .tier = DIVERGE_TIER_DEFAULT};
     const struct diverge_tensor view = tensor(data);
 
     diverge_record(lane, &what, &view, ret);
@@ -63,8 +64,8 @@ static void record_boundary(struct diverge_session *session, struct diverge_lane
 static void run_op(struct diverge_session *session, struct diverge_lane *lane, const char *op,
                    const float *input, float *output)
 {
-    diverge_op_begin(lane, diverge_name(session, op), 0, "alpha=1", diverge_name(session,
-                                                                                 "model.c:42"));
+    diverge_op_begin(lane, diverge_name(session, op), 0, "alpha=1",
+                     diverge_name(session, "model.c:42"));
     record(lane, DIVERGE_ROLE_INPUT, 0, input, NULL);
     record(lane, DIVERGE_ROLE_OUTPUT, 0, output, NULL);
     diverge_op_end(lane);
@@ -107,7 +108,8 @@ static void record_step(struct diverge_session *session, struct diverge_lane *la
     diverge_phase(lane, DIVERGE_PHASE_OPTIMIZER);
     diverge_record_float(lane, &lr, (int64_t)k == plan->lr_fault ? 0.009 : 0.0095);
     for (int i = 0; i < WIDTH; i++)
-        weight[i] = 0.9f * weight[i] + 0.01f * output[i] + 0.1f * (float)(i + 1); /* stays bounded */
+        weight[i] =
+            0.9f * weight[i] + 0.01f * output[i] + 0.1f * (float)(i + 1); /* stays bounded */
 }
 
 static int train(const struct plan *plan)
@@ -137,44 +139,75 @@ static int train(const struct plan *plan)
         for (;;)
             pause();
     }
-    return diverge_session_close(session, plan->status ? DIVERGE_OUTCOME_FAILED
-                                                       : DIVERGE_OUTCOME_COMPLETE);
+    return diverge_session_close(session,
+                                 plan->status ? DIVERGE_OUTCOME_FAILED : DIVERGE_OUTCOME_COMPLETE);
 }
 
 static void read_options(int argc, char **argv, struct plan *plan)
 {
     static const struct option table[] = {
-        {"steps", 1, NULL, 's'},     {"op-fault", 1, NULL, 'o'}, {"param-fault", 1, NULL, 'p'},
-        {"lr-fault", 1, NULL, 'l'},  {"nan-at", 1, NULL, 'n'},   {"extra-op", 1, NULL, 'e'},
-        {"kill-at", 1, NULL, 'k'},   {"scope", 1, NULL, 'c'},    {"threads", 1, NULL, 't'},
-        {"status", 1, NULL, 'x'},    {"signal", 1, NULL, 'g'},   {"wait", 0, NULL, 'w'},
+        {"steps", 1, NULL, 's'},    {"op-fault", 1, NULL, 'o'}, {"param-fault", 1, NULL, 'p'},
+        {"lr-fault", 1, NULL, 'l'}, {"nan-at", 1, NULL, 'n'},   {"extra-op", 1, NULL, 'e'},
+        {"kill-at", 1, NULL, 'k'},  {"scope", 1, NULL, 'c'},    {"threads", 1, NULL, 't'},
+        {"status", 1, NULL, 'x'},   {"signal", 1, NULL, 'g'},   {"wait", 0, NULL, 'w'},
         {NULL, 0, NULL, 0},
     };
     int option;
 
     while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
         switch (option) {
-        case 's': plan->steps = strtoull(optarg, NULL, 10); break;
-        case 'o': plan->op_fault = atoll(optarg); break;
-        case 'p': plan->param_fault = atoll(optarg); break;
-        case 'l': plan->lr_fault = atoll(optarg); break;
-        case 'n': plan->nan_at = atoll(optarg); break;
-        case 'e': plan->extra_op = atoll(optarg); break;
-        case 'k': plan->kill_at = atoll(optarg); break;
-        case 'c': plan->scope = optarg; break;
-        case 't': plan->metadata = optarg; break;
-        case 'x': plan->status = atoi(optarg); break;
-        case 'g': plan->signal = atoi(optarg); break;
-        case 'w': plan->wait = true; break;
-        default: exit(64);
+        case 's':
+            plan->steps = strtoull(optarg, NULL, 10);
+            break;
+        case 'o':
+            plan->op_fault = atoll(optarg);
+            break;
+        case 'p':
+            plan->param_fault = atoll(optarg);
+            break;
+        case 'l':
+            plan->lr_fault = atoll(optarg);
+            break;
+        case 'n':
+            plan->nan_at = atoll(optarg);
+            break;
+        case 'e':
+            plan->extra_op = atoll(optarg);
+            break;
+        case 'k':
+            plan->kill_at = atoll(optarg);
+            break;
+        case 'c':
+            plan->scope = optarg;
+            break;
+        case 't':
+            plan->metadata = optarg;
+            break;
+        case 'x':
+            plan->status = atoi(optarg);
+            break;
+        case 'g':
+            plan->signal = atoi(optarg);
+            break;
+        case 'w':
+            plan->wait = true;
+            break;
+        default:
+            exit(64);
         }
     }
 }
 
 int main(int argc, char **argv)
 {
-    struct plan plan = {.steps = 8, .op_fault = -1, .param_fault = -1, .lr_fault = -1,
-                        .nan_at = -1, .extra_op = -1, .kill_at = -1, .scope = "fc",
+    struct plan plan = {.steps = 8,
+                        .op_fault = -1,
+                        .param_fault = -1,
+                        .lr_fault = -1,
+                        .nan_at = -1,
+                        .extra_op = -1,
+                        .kill_at = -1,
+                        .scope = "fc",
                         .metadata = "1"};
 
     read_options(argc, argv, &plan);

@@ -1,5 +1,7 @@
+#!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The daemon is started, shown, replaced and stopped.
+# shellcheck source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 expect 69 ctl daemon status

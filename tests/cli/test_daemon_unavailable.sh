@@ -1,5 +1,7 @@
+#!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # No daemon can be started: 69 with the reason, and run goes on.
+# shellcheck source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 environment+=(DIVERGE_DAEMON=/nonexistent/diverged)

@@ -1,5 +1,7 @@
+#!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Recordings are compared as runs are; the store is left alone.
+# shellcheck source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 record a

@@ -1,5 +1,7 @@
+#!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Names that producers chose cannot write to the terminal.
+# shellcheck source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 record a --scope $'enc\x1b[31m\x07\nVerdict: none\u202e'

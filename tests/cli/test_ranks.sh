@@ -1,5 +1,7 @@
+#!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Two ranks are one run; each has its own first difference, and travels with the run.
+# shellcheck source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # two NAME "OPTIONS OF RANK 0" "OPTIONS OF RANK 1"

@@ -78,14 +78,22 @@ static int setup(void **state)
         .has_agree = true,
         .agree_boundary = 137,
         .first = &finding,
-        .verdict = {.class_name = "nondeterministic-kernel", .confidence = ENGINE_LIKELY,
-                    .text = "Same inputs; another output.", .evidence = evidence, .n_evidence = 1,
-                    .next = next, .n_next = 1},
+        .verdict = {.class_name = "nondeterministic-kernel",
+                    .confidence = ENGINE_LIKELY,
+                    .text = "Same inputs; another output.",
+                    .evidence = evidence,
+                    .n_evidence = 1,
+                    .next = next,
+                    .n_next = 1},
         .environment_equal_causes = 31,
         .loss_segment = diverge_segment_of_step(146),
     };
-    runs = (struct answer_runs){.a = &run_a, .b = &run_b, .a_as = "runA", .b_as = "runB",
-                                .a_said = "runA", .b_said = "runB"};
+    runs = (struct answer_runs){.a = &run_a,
+                                .b = &run_b,
+                                .a_as = "runA",
+                                .b_as = "runB",
+                                .a_said = "runA",
+                                .b_said = "runB"};
     return 0;
 }
 
@@ -145,8 +153,9 @@ static void distances_below_the_sketch_are_bounds(void **state)
     (void)state;
     finding.rel_l2 = 1.1e-7;
     finding.ulp = 0.9;
-    assert_line(text_of(0), "  output 0 float32[768,768]   A 09c4ab37f20155e1   B 17130f92cc4e8a0a   "
-                            "rel. L2 at most 2e-07");
+    assert_line(text_of(0),
+                "  output 0 float32[768,768]   A 09c4ab37f20155e1   B 17130f92cc4e8a0a   "
+                "rel. L2 at most 2e-07");
 }
 
 static void no_line_is_wider_than_the_terminal(void **state)
@@ -277,9 +286,8 @@ static void json_keeps_what_it_does_not_know_null(void **state)
     assert_true(cJSON_IsNumber(cJSON_GetObjectItem(first, "rel_l2")));
     assert_true(cJSON_IsNull(cJSON_GetObjectItem(json, "beyond_noise")));
     assert_string_equal(cJSON_GetObjectItem(first, "relation")->valuestring, "origin");
-    assert_string_equal(
-        cJSON_GetArrayItem(cJSON_GetObjectItem(first, "checksum"), 0)->valuestring,
-        "09c4ab37f20155e1");
+    assert_string_equal(cJSON_GetArrayItem(cJSON_GetObjectItem(first, "checksum"), 0)->valuestring,
+                        "09c4ab37f20155e1");
     cJSON_Delete(json);
 }
 

@@ -29,21 +29,38 @@ static const char *const choices[] = {"red", "green", NULL};
 static const struct cmd_option rows[] = {
     {.name = "flag", .letter = 'f', .type = CMD_FLAG, .value = &values.flag, .help = "a flag"},
     {.name = "text", .type = CMD_STRING, .value = &values.text, .argument = "TEXT", .help = "text"},
-    {.name = "choice", .type = CMD_CHOICE, .value = &values.choice, .argument = "C",
-     .choices = choices, .help = "a choice"},
+    {.name = "choice",
+     .type = CMD_CHOICE,
+     .value = &values.choice,
+     .argument = "C",
+     .choices = choices,
+     .help = "a choice"},
     {.name = "count", .type = CMD_U64, .value = &values.u, .argument = "N", .help = "a count"},
-    {.name = "offset", .type = CMD_I64, .value = &values.i, .given = &values.given,
-     .argument = "K", .help = "an offset"},
+    {.name = "offset",
+     .type = CMD_I64,
+     .value = &values.i,
+     .given = &values.given,
+     .argument = "K",
+     .help = "an offset"},
 };
 
 static const struct cmd sample = {
-    .name = "sample", .summary = "A sample", .synopsis = "", .options = rows,
-    .n_options = CMD_COUNT(rows), .max_arguments = -1,
+    .name = "sample",
+    .summary = "A sample",
+    .synopsis = "",
+    .options = rows,
+    .n_options = CMD_COUNT(rows),
+    .max_arguments = -1,
 };
 
 static const struct cmd stopping = {
-    .name = "stopping", .summary = "Stops", .synopsis = "", .options = rows,
-    .n_options = CMD_COUNT(rows), .max_arguments = -1, .stops = true,
+    .name = "stopping",
+    .summary = "Stops",
+    .synopsis = "",
+    .options = rows,
+    .n_options = CMD_COUNT(rows),
+    .max_arguments = -1,
+    .stops = true,
 };
 
 static int left;
@@ -57,8 +74,7 @@ static int setup(void **state)
     return 0;
 }
 
-#define PARSE(cmd, ...)                                                                            \
-    parse(cmd, (const char *const[]){"sample", __VA_ARGS__, NULL})
+#define PARSE(cmd, ...) parse(cmd, (const char *const[]){"sample", __VA_ARGS__, NULL})
 
 static int parse(const struct cmd *cmd, const char *const *argv)
 {

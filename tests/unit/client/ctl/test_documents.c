@@ -109,8 +109,8 @@ static void man_page_names_all(void **state)
 
 static void man_page_has_no_stray_request(void **state)
 {
-    static const char *const macros[] = {".TH", ".SH", ".SS", ".TP", ".PP", ".EX", ".EE", ".B ",
-                                         ".RI", ".I ", ".BR"};
+    static const char *const macros[] = {".TH", ".SH", ".SS", ".TP", ".PP", ".EX",
+                                         ".EE", ".B ", ".RI", ".I ", ".BR"};
 
     (void)state;
     for (const char *line = captured(help_man_page); line; line = strchr(line, '\n')) {
@@ -138,9 +138,9 @@ static void completions_name_all(void **state)
             for (size_t j = 0; j < cmd_all[i]->n_options; j++) {
                 const char *name = cmd_all[i]->options[j].name;
 
-                assert_has(text, s == 0 ? mem_printf("--%s ", name)
-                                        : s == 1 ? mem_printf("--%s", name)
-                                                 : mem_printf("-l %s ", name));
+                assert_has(text, s == 0   ? mem_printf("--%s ", name)
+                                 : s == 1 ? mem_printf("--%s", name)
+                                          : mem_printf("-l %s ", name));
             }
         }
     }

@@ -67,7 +67,9 @@ static void strings_are_escaped(void **state)
 
     (void)state;
     emit_begin(&emit, "x");
-    emit_string(&emit, "s", "a\"b\\c\nd\x1b" "e\x7f");
+    emit_string(&emit, "s",
+                "a\"b\\c\nd\x1b"
+                "e\x7f");
     emit_string(&emit, "bad", "x\xffy\xe2\x82");
     emit_string(&emit, "utf8", "größe");
     emit_string(&emit, "none", NULL);

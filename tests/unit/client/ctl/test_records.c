@@ -41,8 +41,9 @@ static void segments_and_ranks_are_split_off(void **state)
 
 static void nonsense_is_usage(void **state)
 {
-    static const char *const bad[] = {"base@", "base@x", "base@-1", "base@1.x", "base@1.",
-                                      "base@b", "base@1.4294967296", "base@18446744073709551615"};
+    static const char *const bad[] = {
+        "base@",   "base@x", "base@-1",           "base@1.x",
+        "base@1.", "base@b", "base@1.4294967296", "base@18446744073709551615"};
 
     (void)state;
     for (size_t i = 0; i < CMD_COUNT(bad); i++)

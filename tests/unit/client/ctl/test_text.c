@@ -42,7 +42,9 @@ static void escape_shows_control_characters(void **state)
     assert_string_equal(text_escape("a\nb\tc\rd"), "a\\nb\\tc\\rd");
     assert_string_equal(text_escape("\x1b[31mred\x1b[0m"), "\\x1b[31mred\\x1b[0m");
     assert_string_equal(text_escape("\x7f\x01"), "\\x7f\\x01");
-    assert_string_equal(text_escape("\xc2\x9b" "31m"), "\\u{9b}31m"); /* CSI as one character */
+    assert_string_equal(text_escape("\xc2\x9b"
+                                    "31m"),
+                        "\\u{9b}31m"); /* CSI as one character */
 }
 
 static void escape_shows_what_reorders_or_hides(void **state)
@@ -57,7 +59,7 @@ static void escape_shows_bytes_that_are_not_utf8(void **state)
 {
     (void)state;
     assert_string_equal(text_escape("\xff\xfe"), "\\xff\\xfe");
-    assert_string_equal(text_escape("\xc0\x80"), "\\xc0\\x80");         /* overlong */
+    assert_string_equal(text_escape("\xc0\x80"), "\\xc0\\x80");          /* overlong */
     assert_string_equal(text_escape("\xed\xa0\x80"), "\\xed\\xa0\\x80"); /* surrogate */
     assert_string_equal(text_escape("ab\xe2\x82"), "ab\\xe2\\x82");      /* cut off */
     assert_string_equal(text_escape("\xf5\x80\x80\x80"), "\\xf5\\x80\\x80\\x80");
@@ -114,8 +116,8 @@ static void times_are_local(void **state)
 
 static void exact_numbers_read_back(void **state)
 {
-    static const double values[] = {0.1, 1.0 / 3, 5e-324, 1.7976931348623157e308, -0.0, 0.0095,
-                                    123456789.123456789};
+    static const double values[] = {
+        0.1, 1.0 / 3, 5e-324, 1.7976931348623157e308, -0.0, 0.0095, 123456789.123456789};
 
     (void)state;
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
