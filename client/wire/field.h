@@ -43,7 +43,8 @@ struct dvg_field {
     uint16_t id;
     uint8_t kind;
     uint8_t presence;
-    uint32_t offset; /* in the message's struct */
+    uint32_t offset;  /* in the message's struct */
+    const char *name; /* of the member, for those who compare tables with documents */
 };
 
 enum {
@@ -56,6 +57,9 @@ struct dvg_schema {
     const struct dvg_field *fields; /* ids rising */
     size_t n_fields;
 };
+
+/* The table of a message, NULL when there is no such message. */
+const struct dvg_schema *dvg_schema_find(unsigned type);
 
 /* Appends a whole frame: header, then the fields of *message. */
 int dvg_fields_encode(struct dvg_buffer *out, enum dvg_message type, uint64_t seq,

@@ -123,7 +123,8 @@ TABLES(M)
     {.id = (id_),                                                                                  \
      .kind = DVG_FIELD_##KIND,                                                                     \
      .presence = DVG_##PRESENCE,                                                                   \
-     .offset = offsetof(struct S, member_)},
+     .offset = offsetof(struct S, member_),                                                        \
+     .name = #member_},
 #define M(name, S, TABLE)                                                                          \
     static const struct dvg_field name##_fields[] = {TABLE(F, S)};                                 \
     static const struct dvg_schema name##_schema = {                                               \
@@ -285,6 +286,20 @@ int dvg_control_encode(struct dvg_buffer *out, enum dvg_message type,
                        const struct dvg_control *message)
 {
     return dvg_fields_encode(out, type, 0, &control_schema, message);
+}
+
+const struct dvg_schema *dvg_schema_find(unsigned type)
+{
+#define strings_schema definitions_schema
+#define sites_schema definitions_schema
+#define types_schema definitions_schema
+#define arguments_schema definitions_schema
+    static const struct dvg_schema *const schemas[] = {
+#define X(number, NAME, name, direction, sequenced) [number] = &name##_schema,
+        DVG_MESSAGES(X)
+#undef X
+    };
+    return type < sizeof(schemas) / sizeof(schemas[0]) ? schemas[type] : NULL;
 }
 
 const char *dvg_message_name(unsigned type)
