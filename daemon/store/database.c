@@ -466,9 +466,13 @@ static int open_read_only(struct database *database, const char *name, int flags
     sqlite3_db_config(database->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_busy_timeout(database->handle, DEFAULT_BUSY_MS);
     sqlite3_progress_handler(database->handle, WATCH_STEPS, watch_wal, database);
-    int64_t pages = 0;
+    /* SQLite's own 2 MB would be 62 pages; a binary search over segments wants its inner ones. */
+    char sql[64];
+    snprintf(sql, sizeof sql, "PRAGMA cache_size = -%d", CACHE_KIB);
+    rc = database_execute(database, sql);
+    int64_t version = 0;
     /* The first read is what fails when the log's index cannot be made. */
-    return database_pragma(database, "schema_version", &pages);
+    return rc ? rc : database_pragma(database, "schema_version", &version);
 }
 
 int database_open_reader(struct database *database, const char *path)
