@@ -3,6 +3,7 @@
  * diverged: reads its settings, makes sure that it is the only one for its store and its socket, and serves.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,6 +26,8 @@ enum {
     /* How long one that was asked to stop may take to commit and let go. */
     REPLACE_WAIT_MS = 60000,
     SPARE_DESCRIPTORS = 64,
+    KEPT_BATCH = 8 * 1024 * 1024,
+    KEPT_HEAP = 64 * 1024 * 1024,
 };
 
 /* Locks of a daemon, in the order they are taken. */
@@ -98,18 +101,25 @@ static void prepare_process(void)
     /* A write past RLIMIT_FSIZE is then an error like a full disk, not our end. */
     signal(SIGXFSZ, SIG_IGN);
     umask(077);
+    /*
+     * Batches are made by one thread and freed by the other, many a second: their memory is to stay with the process
+     * instead of being mapped, touched and unmapped each time.
+     */
+    mallopt(M_MMAP_THRESHOLD, KEPT_BATCH);
+    mallopt(M_TRIM_THRESHOLD, KEPT_HEAP);
 }
 
 static int refuse_running(const char *what, const struct paths_holder *holder)
 {
-    log_event(LOG_ERROR, "already_running", log_text("what", what),
-              log_number("pid", holder->pid), log_text("socket", holder->socket));
+    log_event(LOG_ERROR, "already_running", log_text("what", what), log_number("pid", holder->pid),
+              log_text("socket", holder->socket));
     if (!holder->pid)
         return complain(DIVERGE_EBUSY, "another diverged is starting with this %s", what);
-    return complain(DIVERGE_EBUSY,
-                    "diverged (pid %ld) has this %s already and listens on %s; use that one, or start "
-                    "with --replace",
-                    holder->pid, what, holder->socket);
+    return complain(
+        DIVERGE_EBUSY,
+        "diverged (pid %ld) has this %s already and listens on %s; use that one, or start "
+        "with --replace",
+        holder->pid, what, holder->socket);
 }
 
 /* Takes a lock; with --replace, after asking its holder to stop. */
@@ -125,10 +135,9 @@ static int take_lock(struct lock *lock, const struct config *config, const char 
         int asked = takeover_ask_stop(holder.socket);
         /* Nobody there to ask: it may be ending this moment, so its lock decides. */
         if (asked && asked != DIVERGE_EUNAVAIL)
-            return complain(asked, "diverged (pid %ld) at %s did not agree to stop (%d)", holder.pid,
-                            holder.socket, asked);
-        rc = lock_wait(lock, path, config->socket, asked ? 1000 : REPLACE_WAIT_MS, &holder,
-                       &error);
+            return complain(asked, "diverged (pid %ld) at %s did not agree to stop (%d)",
+                            holder.pid, holder.socket, asked);
+        rc = lock_wait(lock, path, config->socket, asked ? 1000 : REPLACE_WAIT_MS, &holder, &error);
     }
     if (rc == DIVERGE_EBUSY)
         return refuse_running(what, &holder);
@@ -142,17 +151,17 @@ static int lock_store(struct locks *locks, const struct config *config)
     struct paths_error error = {{0}};
     const char *network = NULL;
     if (paths_on_network(config->store, &network))
-        return complain(DIVERGE_EUNSUPPORTED,
-                        "the store %s is on a network file system (%s), where SQLite's WAL does not "
-                        "work; set DIVERGE_STORE to a file on a local disk",
-                        config->store, network);
+        return complain(
+            DIVERGE_EUNSUPPORTED,
+            "the store %s is on a network file system (%s), where SQLite's WAL does not "
+            "work; set DIVERGE_STORE to a file on a local disk",
+            config->store, network);
     int rc = paths_parent(config->store, folder);
     if (!rc)
         rc = paths_folder_make(folder, &error);
     if (!rc)
         rc = paths_lock(config->store, path, &error);
-    return rc ? complain(rc, "%s", error.text)
-              : take_lock(&locks->store, config, path, "store");
+    return rc ? complain(rc, "%s", error.text) : take_lock(&locks->store, config, path, "store");
 }
 
 /* A socket file that is there is a dead daemon's, unless something else than a diverged listens on it. */

@@ -152,8 +152,8 @@ static int set_option(struct config *config, struct given *given, enum config_op
     }
     if (option->kind == KIND_LEVEL) {
         if (log_level_parse(text, &config->log_level))
-            return refuse(error, DIVERGE_EINVAL,
-                          "%s: \"%s\" is not error, warning, info or debug", where, text);
+            return refuse(error, DIVERGE_EINVAL, "%s: \"%s\" is not error, warning, info or debug",
+                          where, text);
         return 0;
     }
     int64_t value = 0;
@@ -182,8 +182,7 @@ static int read_defaults(struct config *config, struct given *given, struct conf
     return 0;
 }
 
-static int read_environment(struct config *config, struct given *given,
-                            struct config_error *error)
+static int read_environment(struct config *config, struct given *given, struct config_error *error)
 {
     for (int i = 0; i < CONFIG_COUNT; i++) {
         const char *value = options[i].variable ? getenv(options[i].variable) : NULL;
@@ -242,16 +241,15 @@ static int read_flags(struct config *config, struct given *given, int argc, char
                           options[which].argument);
         char where[64];
         snprintf(where, sizeof(where), "--%s", options[which].flag);
-        int rc = set_option(config, given, (enum config_option)which, value, CONFIG_FLAG, where,
-                            error);
+        int rc =
+            set_option(config, given, (enum config_option)which, value, CONFIG_FLAG, where, error);
         if (rc)
             return rc;
     }
     return 0;
 }
 
-static int read_paths(struct config *config, const struct given *given,
-                      struct config_error *error)
+static int read_paths(struct config *config, const struct given *given, struct config_error *error)
 {
     struct paths_error why = {{0}};
     int rc = paths_store(given->paths[CONFIG_store], config->store, &config->store_moved, &why);
@@ -339,9 +337,10 @@ void config_help(FILE *out)
             fprintf(out, " (%s)", option->variable);
         fputc('\n', out);
     }
-    fputs("  --print-config                 print the settings in force and where each comes from\n"
-          "  --help, --version\n\n"
-          "Sizes take K, M, G, T. Exit status: 0, or of sysexits.h: 64 usage, 65 bad store,\n"
-          "69 another daemon runs, 71 system, 74 disk full or I/O, 77 permission, 78 configuration.\n",
-          out);
+    fputs(
+        "  --print-config                 print the settings in force and where each comes from\n"
+        "  --help, --version\n\n"
+        "Sizes take K, M, G, T. Exit status: 0, or of sysexits.h: 64 usage, 65 bad store,\n"
+        "69 another daemon runs, 71 system, 74 disk full or I/O, 77 permission, 78 configuration.\n",
+        out);
 }

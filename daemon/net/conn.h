@@ -47,7 +47,7 @@ struct conn_host {
 
 struct conn {
     struct transport transport;
-    uv_timer_t timer; /* of the handshake, later of closing */
+    uv_timer_t timer;             /* of the handshake, later of closing */
     const struct conn_host *host; /* borrowed */
     struct link link;
     struct batch *closed_batch; /* made beforehand, so that closing cannot fail */

@@ -61,9 +61,9 @@ static int bind_socket(struct listener *listener, struct paths_error *error)
     struct stat st;
     if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) != 0 ||
         lstat(listener->path, &st) != 0) {
-        int status = errno == EADDRINUSE                    ? DIVERGE_EEXIST
+        int status = errno == EADDRINUSE                 ? DIVERGE_EEXIST
                      : errno == EACCES || errno == EROFS ? DIVERGE_EPERM
-                                                          : DIVERGE_EIO;
+                                                         : DIVERGE_EIO;
         refuse(error, listener->path, strerror(errno), status);
         if (fd >= 0)
             close(fd);
@@ -96,15 +96,12 @@ static int start_listening(struct listener *listener, struct paths_error *error)
     return rc ? refuse(error, listener->path, uv_strerror(rc), DIVERGE_EIO) : 0;
 }
 
-static void on_event(uv_fs_event_t *watch, const char *name, int events, int status);
-
 static int start_watch(struct listener *listener)
 {
     char folder[PATHS_MAX];
     if (paths_parent(listener->path, folder))
         return DIVERGE_ELIMIT;
-    uv_fs_event_stop(&listener->watch);
-    return uv_fs_event_start(&listener->watch, on_event, folder, 0) ? DIVERGE_EIO : 0;
+    return folder_watch_set(&listener->watch, folder);
 }
 
 static void restore(struct listener *listener);
@@ -124,7 +121,7 @@ static void restore(struct listener *listener)
         rc = paths_folder_private(folder, &error);
     if (!rc)
         rc = start_listening(listener, &error);
-    if (!rc)
+    if (!rc && listener->watch.open)
         rc = start_watch(listener);
     if (rc) {
         log_event(LOG_ERROR, "socket_not_restored", log_text("socket", listener->path),
@@ -135,12 +132,10 @@ static void restore(struct listener *listener)
     log_event(LOG_WARNING, "socket_restored", log_text("socket", listener->path));
 }
 
-static void on_event(uv_fs_event_t *watch, const char *name, int events, int status)
+static void on_change(struct folder_watch *watch, const char *name)
 {
     (void)name;
-    (void)events;
-    (void)status;
-    struct listener *listener = watch->data;
+    struct listener *listener = watch->context;
     struct stat st;
     if (lstat(listener->path, &st) != 0 && (errno == ENOENT || errno == ENOTDIR))
         restore(listener);
@@ -153,12 +148,11 @@ int listener_open(struct listener *listener, uv_loop_t *loop, const char *path,
     *listener = (struct listener){.loop = loop, .path = path, .connected = connected};
     uv_timer_init(loop, &listener->retry);
     listener->retry.data = listener;
-    uv_fs_event_init(loop, &listener->watch);
-    listener->watch.data = listener;
     listener->open = true;
     int rc = start_listening(listener, error);
     /* Without a watch (no inotify instance left) the daemon still serves. */
-    if (!rc && start_watch(listener))
+    if (!rc &&
+        (folder_watch_open(&listener->watch, loop, listener, on_change) || start_watch(listener)))
         log_event(LOG_WARNING, "socket_not_watched", log_text("socket", path));
     return rc;
 }
@@ -169,7 +163,7 @@ void listener_close(struct listener *listener)
         return;
     listener->open = false;
     uv_close((uv_handle_t *)&listener->retry, NULL);
-    uv_close((uv_handle_t *)&listener->watch, NULL);
+    folder_watch_close(&listener->watch);
     close_pipe(listener);
     struct stat st;
     if (lstat(listener->path, &st) == 0 && st.st_dev == listener->device &&

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 #include <uv.h>
 
+#include "daemon/net/folder_watch.h"
 #include "daemon/proto/paths.h"
 
 struct listener {
@@ -18,7 +19,7 @@ struct listener {
     const char *path; /* borrowed */
     void (*connected)(struct listener *listener, uv_stream_t *stream);
     uv_pipe_t *pipe; /* owned; NULL: not listening */
-    uv_fs_event_t watch;
+    struct folder_watch watch;
     uv_timer_t retry; /* runs while the file cannot be made */
     dev_t device;     /* of our file, like inode */
     ino_t inode;

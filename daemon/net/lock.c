@@ -27,7 +27,8 @@ static int fail_open(const char *path, struct paths_error *error)
 {
     int status = errno == EACCES || errno == EPERM || errno == EROFS || errno == ELOOP
                      ? DIVERGE_EPERM
-                     : errno == ENOSPC || errno == EDQUOT ? DIVERGE_EFULL : DIVERGE_EIO;
+                 : errno == ENOSPC || errno == EDQUOT ? DIVERGE_EFULL
+                                                      : DIVERGE_EIO;
     snprintf(error->text, sizeof(error->text), "cannot open the lock file %s: %s", path,
              strerror(errno));
     return status;
@@ -66,8 +67,7 @@ int lock_take(struct lock *lock, const char *path, const char *socket,
     if (fcntl(fd, F_OFD_SETLK, &whole) != 0) {
         int busy = errno == EAGAIN || errno == EACCES;
         if (!busy)
-            snprintf(error->text, sizeof(error->text), "cannot lock %s: %s", path,
-                     strerror(errno));
+            snprintf(error->text, sizeof(error->text), "cannot lock %s: %s", path, strerror(errno));
         close(fd);
         return busy ? fail_busy(path, ret_holder) : DIVERGE_EIO;
     }

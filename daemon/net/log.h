@@ -32,7 +32,7 @@ int log_level_parse(const char *text, enum log_level *ret);
 bool log_wanted(enum log_level level);
 
 struct log_field {
-    const char *key; /* NULL ends the list */
+    const char *key;  /* NULL ends the list */
     const char *text; /* NULL: the number counts */
     int64_t number;
 };

@@ -29,8 +29,8 @@ int notify_send(const char *state)
     socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
     ssize_t sent = -1;
     do {
-        sent = sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&address,
-                      size);
+        sent =
+            sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&address, size);
     } while (sent < 0 && errno == EINTR);
     close(fd);
     return sent < 0 ? DIVERGE_EIO : 0;

@@ -21,10 +21,10 @@ enum { MAX_FOLDERS = 2 };
 struct orphans {
     struct ingest *ingest; /* borrowed */
     char *folders[MAX_FOLDERS];
-    int folder;            /* the one being walked */
+    int folder; /* the one being walked */
     DIR *dir;
     size_t left;
-    uint64_t number;       /* of imports: connection numbers count down from the top */
+    uint64_t number; /* of imports: connection numbers count down from the top */
 };
 
 /* One spool file, open and locked. */
@@ -90,7 +90,8 @@ static bool spool_open(struct spool *spool)
 }
 
 /* What cannot be imported now or ever is set aside under another name, never deleted. */
-static void set_aside(struct orphans *orphans, const struct spool *spool, int status, const char *why)
+static void set_aside(struct orphans *orphans, const struct spool *spool, int status,
+                      const char *why)
 {
     char aside[PATHS_MAX + 8];
     snprintf(aside, sizeof(aside), "%s.bad", spool->path);
@@ -166,8 +167,8 @@ int orphans_step(struct orphans *orphans)
     if (!name)
         return 0;
     struct spool spool = {.fd = -1};
-    int len = snprintf(spool.path, sizeof(spool.path), "%s/%s", orphans->folders[orphans->folder],
-                       name);
+    int len =
+        snprintf(spool.path, sizeof(spool.path), "%s/%s", orphans->folders[orphans->folder], name);
     if (len < 0 || (size_t)len >= sizeof(spool.path))
         return 1;
     if (!spool_open(&spool)) {

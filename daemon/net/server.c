@@ -13,6 +13,7 @@
 #include <diverge/error.h>
 
 #include "daemon/net/conn.h"
+#include "daemon/net/folder_watch.h"
 #include "daemon/net/listener.h"
 #include "daemon/net/log.h"
 #include "daemon/net/notify.h"
@@ -44,7 +45,7 @@ struct server {
     uv_signal_t signals[N_SIGNALS];
     uv_timer_t idle;
     uv_timer_t watchdog;
-    uv_fs_event_t spool_watch;
+    struct folder_watch spool_watch;
     uv_timer_t spool_timer; /* gathers events */
     struct listener listener;
     struct writer *writer;
@@ -337,7 +338,7 @@ static void stop_server(struct server *server, int status, const char *why)
     uv_timer_stop(&server->idle);
     uv_timer_stop(&server->watchdog);
     uv_timer_stop(&server->spool_timer);
-    uv_fs_event_stop(&server->spool_watch);
+    folder_watch_close(&server->spool_watch);
     for (size_t i = 0; i < server->n_slots; i++) {
         if (server->conns[i])
             transport_read_stop(&server->conns[i]->transport);
@@ -354,8 +355,7 @@ static void finish_if_done(struct server *server)
     uv_handle_t *const handles[] = {
         (uv_handle_t *)&server->async,      (uv_handle_t *)&server->signals[0],
         (uv_handle_t *)&server->signals[1], (uv_handle_t *)&server->idle,
-        (uv_handle_t *)&server->watchdog,   (uv_handle_t *)&server->spool_watch,
-        (uv_handle_t *)&server->spool_timer,
+        (uv_handle_t *)&server->watchdog,   (uv_handle_t *)&server->spool_timer,
     };
     for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++) {
         if (!uv_is_closing(handles[i]))
@@ -392,13 +392,12 @@ static void on_spool_timer(uv_timer_t *timer)
         writer_push(server->writer, scan);
 }
 
-static void on_spool_event(uv_fs_event_t *watch, const char *name, int happened, int status)
+static void on_spool_change(struct folder_watch *watch, const char *name)
 {
-    struct server *server = watch->data;
-    size_t len = name ? strlen(name) : 0;
+    struct server *server = watch->context;
+    size_t len = strlen(name);
     bool spool = len > 6 && strcmp(name + len - 6, ".spool") == 0;
-    if (!status && spool && (happened & UV_RENAME) &&
-        !uv_is_active((const uv_handle_t *)&server->spool_timer))
+    if (spool && !uv_is_active((const uv_handle_t *)&server->spool_timer))
         uv_timer_start(&server->spool_timer, on_spool_timer, SPOOL_GATHER_MS, 0);
 }
 
@@ -409,10 +408,9 @@ static void watch_spools(struct server *server)
     const char *folder = server->config->spool;
     uv_timer_init(&server->loop, &server->spool_timer);
     server->spool_timer.data = server;
-    uv_fs_event_init(&server->loop, &server->spool_watch);
-    server->spool_watch.data = server;
     if (paths_folder_make(folder, &error) ||
-        uv_fs_event_start(&server->spool_watch, on_spool_event, folder, 0))
+        folder_watch_open(&server->spool_watch, &server->loop, server, on_spool_change) ||
+        folder_watch_set(&server->spool_watch, folder))
         log_event(LOG_WARNING, "spool_not_watched", log_text("folder", folder),
                   log_text("reason", error.text));
 }

@@ -158,8 +158,8 @@ static void post_notices(struct writer *w)
 {
     struct ingest_notice notice;
     while (ingest_next_notice(w->ingest, &notice)) {
-        struct reply *reply = post(w, REPLY_SEND, notice.connection, notice.frame.data,
-                                   notice.frame.size);
+        struct reply *reply =
+            post(w, REPLY_SEND, notice.connection, notice.frame.data, notice.frame.size);
         if (reply)
             reply->close = notice.close;
     }
@@ -332,8 +332,7 @@ static void control_batch(struct writer *w, struct batch *batch)
     if (!w->failed && !batch->link->refused &&
         dvg_frame_decode(rest_of(batch), DVG_CONTROL_MAX, &frame, &size) == 1) {
         commit(w);
-        rc = w->failed ? DIVERGE_ECLOSED
-                       : control_request(w->store, &host, frame.payload, &w->out);
+        rc = w->failed ? DIVERGE_ECLOSED : control_request(w->store, &host, frame.payload, &w->out);
         /* It may have made room. */
         if (!w->failed && ingest_is_read_only(w->ingest))
             commit(w);
@@ -459,8 +458,9 @@ static struct batch *next_batch(struct writer *w)
         return batch;
     flush_replies(w);
     if (!w->group_open) {
-        return idle_work(w) ? NULL
-                            : queue_pop(&w->queue, urgent_only, w->failed ? UINT64_MAX : w->rescan_ns);
+        return idle_work(w)
+                   ? NULL
+                   : queue_pop(&w->queue, urgent_only, w->failed ? UINT64_MAX : w->rescan_ns);
     }
     uint64_t deadline = group_deadline(w);
     if (deadline > queue_now_ns())

@@ -93,8 +93,7 @@ static bool state_folder(char ret[PATHS_MAX])
     return home && *home == '/' && compose(ret, NULL, "%s/.local/state", home) == 0;
 }
 
-int paths_store(const char *given, char ret[PATHS_MAX], bool *ret_moved,
-                struct paths_error *error)
+int paths_store(const char *given, char ret[PATHS_MAX], bool *ret_moved, struct paths_error *error)
 {
     const char *named = given ? given : environment("DIVERGE_STORE");
     bool moved = false;
@@ -234,12 +233,10 @@ static const struct network_type {
     unsigned long magic;
     const char *name;
 } network_types[] = {
-    {0x6969, "nfs"},         {0x517b, "smb"},         {0xff534d42, "cifs"},
-    {0xfe534d42, "smb3"},    {0x5346414f, "afs"},     {0x73757245, "coda"},
-    {0x564c, "ncp"},         {0x0bd00bd0, "lustre"},  {0x47504653, "gpfs"},
-    {0x00c36400, "ceph"},    {0x19830326, "beegfs"},  {0xaad7aaea, "panfs"},
-    {0x20030528, "orangefs"}, {0x7461636f, "ocfs2"},  {0x01161970, "gfs2"},
-    {0x013111a8, "ibrix"},
+    {0x6969, "nfs"},          {0x517b, "smb"},       {0xff534d42, "cifs"},   {0xfe534d42, "smb3"},
+    {0x5346414f, "afs"},      {0x73757245, "coda"},  {0x564c, "ncp"},        {0x0bd00bd0, "lustre"},
+    {0x47504653, "gpfs"},     {0x00c36400, "ceph"},  {0x19830326, "beegfs"}, {0xaad7aaea, "panfs"},
+    {0x20030528, "orangefs"}, {0x7461636f, "ocfs2"}, {0x01161970, "gfs2"},   {0x013111a8, "ibrix"},
 };
 
 bool paths_on_network(const char *path, const char **ret_name)

@@ -29,8 +29,7 @@ int paths_socket(const char *given, char ret[PATHS_MAX], struct paths_error *err
  * `given`, else DIVERGE_STORE, else $XDG_STATE_HOME/diverge/diverge.db ($HOME/.local/state) when that is on a
  * local file system, else /var/tmp/diverge-UID/diverge.db with *ret_moved = true (may be NULL), to be said once.
  */
-int paths_store(const char *given, char ret[PATHS_MAX], bool *ret_moved,
-                struct paths_error *error);
+int paths_store(const char *given, char ret[PATHS_MAX], bool *ret_moved, struct paths_error *error);
 
 /* `given`, else DIVERGE_SPOOL, else the folder of the socket: where clients leave what no daemon took. */
 int paths_spool(const char *given, const char *socket, char ret[PATHS_MAX],

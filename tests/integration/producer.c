@@ -168,8 +168,7 @@ static bool step_is_stored(const struct opened *o, const struct producer_plan *p
         return false;
     assert_int_equal(head.dropped, 0);
     struct trace_chunk *chunk = NULL;
-    assert_int_equal(
-        source->load(source->ctx, o->stream->id, DIVERGE_TIER_OP, segment, &chunk), 0);
+    assert_int_equal(source->load(source->ctx, o->stream->id, DIVERGE_TIER_OP, segment, &chunk), 0);
     bool whole = chunk->count == plan->records;
     assert_true(chunk->count <= plan->records);
     for (uint32_t i = 0; i < chunk->count; i++)

@@ -120,9 +120,9 @@ unsigned raw_read(int fd, uint8_t *bytes, size_t size, struct dvg_frame *ret)
     if (!read_exact(fd, bytes + DVG_FRAME_HEADER, payload))
         return 0;
     size_t whole = 0;
-    assert_int_equal(dvg_frame_decode((struct dvg_bytes){bytes, DVG_FRAME_HEADER + payload}, size,
-                                      ret, &whole),
-                     1);
+    assert_int_equal(
+        dvg_frame_decode((struct dvg_bytes){bytes, DVG_FRAME_HEADER + payload}, size, ret, &whole),
+        1);
     return ret->type;
 }
 

@@ -197,8 +197,8 @@ static void start_on_a_full_disk_is_74(void **state)
     (void)state;
     fill_disk();
     int status = 0;
-    assert_false(dvg_daemon_try_start(&d, NULL, (const char *const[]){preload, fault, NULL},
-                                      &status));
+    assert_false(
+        dvg_daemon_try_start(&d, NULL, (const char *const[]){preload, fault, NULL}, &status));
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), EX_IOERR);
     empty_disk();

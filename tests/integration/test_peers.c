@@ -78,9 +78,12 @@ static void garbage_is_refused(void **state)
 static void producer_that_turns_bad_is_refused(void **state)
 {
     (void)state;
-    static const unsigned types[] = {DVG_MESSAGE_HELLO, DVG_MESSAGE_WELCOME,
-                                     DVG_MESSAGE_PART,  DVG_MESSAGE_END,
-                                     DVG_MESSAGE_BYE,   DVG_MESSAGE_ACK,
+    static const unsigned types[] = {DVG_MESSAGE_HELLO,
+                                     DVG_MESSAGE_WELCOME,
+                                     DVG_MESSAGE_PART,
+                                     DVG_MESSAGE_END,
+                                     DVG_MESSAGE_BYE,
+                                     DVG_MESSAGE_ACK,
                                      777};
     dvg_daemon_start(&d, NULL, NULL);
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
@@ -204,8 +207,12 @@ static void bad_control_requests_are_answered(void **state)
     (void)state;
     dvg_daemon_start(&d, NULL, NULL);
     static const char *const requests[] = {
-        "{", "[]", "null",
-        "{\"command\":7}", "{\"command\":\"nonsense\"}", "{\"command\":\"rm\",\"run\":1e300}",
+        "{",
+        "[]",
+        "null",
+        "{\"command\":7}",
+        "{\"command\":\"nonsense\"}",
+        "{\"command\":\"rm\",\"run\":1e300}",
         "{\"command\":\"rm\",\"run\":-1}",
     };
     char json[8192];

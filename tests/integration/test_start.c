@@ -190,8 +190,8 @@ static void one_of_many_started_at_once_wins(void **state)
     assert_int_equal(pipe2(gate, O_CLOEXEC), 0);
     assert_int_equal(fcntl(gate[0], F_SETFD, 0), 0);
     for (int i = 0; i < N; i++) {
-        snprintf(commands[i], sizeof(commands[i]),
-                 "read x <&%d; exec \"$DVG_DIVERGED\" 2>>%s", gate[0], log);
+        snprintf(commands[i], sizeof(commands[i]), "read x <&%d; exec \"$DVG_DIVERGED\" 2>>%s",
+                 gate[0], log);
         pids[i] = dvg_child_start(ARGS("bash", "-c", commands[i]), NULL, NULL);
     }
     close(gate[0]);

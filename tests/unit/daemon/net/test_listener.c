@@ -81,8 +81,7 @@ static int teardown(void **state)
 
 static void open_it(struct harness *h)
 {
-    assert_int_equal(
-        listener_open(&h->listener, &h->loop, h->path, on_connected, &h->error), 0);
+    assert_int_equal(listener_open(&h->listener, &h->loop, h->path, on_connected, &h->error), 0);
 }
 
 static void connect_once(struct harness *h)

@@ -128,10 +128,8 @@ static void link_in_place_of_the_file_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(second_taker_learns_pid_and_socket),
-        TEST(asking_who_holds_it_takes_nothing),
-        TEST(killed_holder_leaves_the_lock_free),
-        TEST(held_lock_that_says_nothing_is_still_held),
+        TEST(second_taker_learns_pid_and_socket),   TEST(asking_who_holds_it_takes_nothing),
+        TEST(killed_holder_leaves_the_lock_free),   TEST(held_lock_that_says_nothing_is_still_held),
         TEST(link_in_place_of_the_file_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,8 +27,9 @@ static void control_characters_and_quotes_are_escaped(void **state)
     char line[256];
     FORMAT(line, log_text("a", "x\ny"), log_text("b", "say \"\\\""), log_text("c", ""),
            log_text("d", "\x1b[31m"), log_text("e", NULL), log_text("f", "k=v"));
-    assert_string_equal(line, "level=warning event=thing a=\"x\\x0ay\" b=\"say \\\"\\\\\\\"\" c=\"\" "
-                              "d=\"\\x1b[31m\" e=\"\" f=\"k=v\"");
+    assert_string_equal(line,
+                        "level=warning event=thing a=\"x\\x0ay\" b=\"say \\\"\\\\\\\"\" c=\"\" "
+                        "d=\"\\x1b[31m\" e=\"\" f=\"k=v\"");
 }
 
 static void long_lines_are_cut(void **state)

@@ -56,8 +56,8 @@ static void abstract_addresses_work(void **state)
     char name[64];
     int len = snprintf(name, sizeof(name), "@diverged-test-%d", (int)getpid());
     memcpy(address.sun_path + 1, name + 1, (size_t)len - 1);
-    int fd = manager_open(&address,
-                          (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)len));
+    int fd =
+        manager_open(&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)len));
     setenv("NOTIFY_SOCKET", name, 1);
     assert_int_equal(notify_send("STOPPING=1"), 0);
     expect_datagram(fd, "STOPPING=1");

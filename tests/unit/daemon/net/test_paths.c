@@ -102,8 +102,8 @@ static void parent_of_odd_paths(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
-        {"/a/b", "/a"}, {"/a", "/"},   {"/", "/"},     {"a", "."},
-        {"a/b", "a"},   {"", "."},     {"/a/b/", "/a"}, {"/a//b", "/a"},
+        {"/a/b", "/a"}, {"/a", "/"}, {"/", "/"},      {"a", "."},
+        {"a/b", "a"},   {"", "."},   {"/a/b/", "/a"}, {"/a//b", "/a"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char parent[PATHS_MAX];
