@@ -12,12 +12,10 @@
 /* Frame bytes between commits. */
 enum { IMPORT_GROUP = 32 * 1024 * 1024 };
 
+/* Notices stay: those of other connections are for the caller, ours go with our entry. */
 static int import_commit(struct ingest *ingest, struct ingest_import *ret)
 {
     int rc = ingest_commit(ingest);
-    struct ingest_notice notice;
-    while (ingest_next_notice(ingest, &notice))
-        ; /* nobody waits for an ACK */
     if (rc)
         snprintf(ret->text, sizeof(ret->text), "could not be committed: %s",
                  store_error_text(ingest->store));

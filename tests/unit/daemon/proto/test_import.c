@@ -154,6 +154,20 @@ static void a_file_may_hold_several_connections(void **state)
     dvg_buffer_fini(&file);
 }
 
+static void an_import_leaves_the_notices_of_others(void **state)
+{
+    struct lab *lab = *state;
+    struct lab_hello hello = {.stream = 1, .run = 1, .epoch = 1};
+    assert_int_equal(lab_hello(lab, 1, &hello, NULL), 0);
+    assert_int_equal(lab_bye(lab, 1, 1), 0);
+    struct dvg_buffer file;
+    golden_file(&file);
+    struct ingest_import result;
+    assert_int_equal(import(lab, &file, &result), 0);
+    lab_assert_acked(lab, 1, 1);
+    dvg_buffer_fini(&file);
+}
+
 static void a_live_stream_is_not_imported_over(void **state)
 {
     struct lab *lab = *state;
@@ -243,6 +257,7 @@ int main(void)
         CASE(what_is_no_recording_is_refused),
         CASE(a_refused_frame_ends_the_import_with_its_reason),
         CASE(a_file_may_hold_several_connections),
+        CASE(an_import_leaves_the_notices_of_others),
         CASE(a_live_stream_is_not_imported_over),
         CASE(a_full_disk_is_told_and_the_import_can_be_repeated),
         CASE(no_memory_is_an_error_and_nothing_worse),
