@@ -78,9 +78,15 @@ uint64_t baseline_read(const void *data, size_t bytes)
     return read_words(data, bytes);
 }
 
+#if defined(__x86_64__)
+#define FOR_THIS_MACHINE __attribute__((target_clones("avx2", "default")))
+#else
+#define FOR_THIS_MACHINE
+#endif
+
 /* A loop over LANES accumulators is vectorised by both compilers as it stands. */
 #define PASS(NAME, INIT, STEP, JOIN)                                                               \
-    static float NAME(const float *data, size_t count)                                             \
+    FOR_THIS_MACHINE static float NAME(const float *data, size_t count)                            \
     {                                                                                              \
         float lane[LANES];                                                                         \
         float result = (INIT);                                                                     \
