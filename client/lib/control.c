@@ -102,12 +102,12 @@ static int receive(struct dvg_control_link *link)
 /* 1: the reply to the last request; 0: not yet; or why there will be none. */
 static int take_reply(struct dvg_control_link *link, struct dvg_control *ret)
 {
-    for (;;) {
+    while (link->in_used < link->in.size) {
         struct dvg_bytes rest = {.data = link->in.data + link->in_used,
                                  .size = link->in.size - link->in_used};
         struct dvg_frame frame;
         size_t size;
-        int rc = rest.size ? dvg_frame_decode(rest, DVG_CONTROL_MAX + 1024, &frame, &size) : 0;
+        int rc = dvg_frame_decode(rest, DVG_CONTROL_MAX + 1024, &frame, &size);
         if (rc != 1)
             return rc;
         link->in_used += size;
@@ -123,6 +123,7 @@ static int take_reply(struct dvg_control_link *link, struct dvg_control *ret)
         if (rc || ret->request == link->request)
             return rc ? rc : 1;
     }
+    return 0;
 }
 
 int dvg_control_call(struct dvg_control_link *link, const char *json, size_t size, int timeout_ms,

@@ -132,10 +132,10 @@ int dvg_link_read(struct dvg_link *link)
 
 int dvg_link_next(struct dvg_link *link, struct dvg_frame *ret)
 {
+    if (link->in_used == link->in.size)
+        return 0;
     struct dvg_bytes rest = {.data = link->in.data + link->in_used,
                              .size = link->in.size - link->in_used};
-    if (!rest.size)
-        return 0;
     size_t size;
     int rc = dvg_frame_decode(rest, IN_MAX - DVG_FRAME_HEADER - IN_CHUNK, ret, &size);
     if (rc == 1)
