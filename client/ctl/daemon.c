@@ -21,7 +21,7 @@
 #include "client/ctl/text.h"
 #include "daemon/proto/json.h"
 
-enum { RACE_TRIES = 500, RACE_PAUSE_MS = 20, READY_FD = 3 };
+enum { RACE_TRIES = 500, RACE_PAUSE_MS = 20, READY_FD = 3, LOG_MAX = 1 << 20 };
 
 static char socket_path[PATHS_MAX];
 static char store_path[PATHS_MAX];
@@ -37,20 +37,62 @@ const char *daemon_store(void)
     return store_path;
 }
 
+static bool is_set(const char *variable)
+{
+    const char *value = getenv(variable);
+
+    return value && *value;
+}
+
+/*
+ * A store was named and no socket with it: the usual socket may be that of another store's daemon.
+ * A flag outranks the environment.
+ */
+static bool is_store_alone(void)
+{
+    if (ctl.socket)
+        return false;
+    return ctl.store || (is_set("DIVERGE_STORE") && !is_set("DIVERGE_SOCKET"));
+}
+
+/* The daemon and the job run in folders of their own. */
+static int make_absolute(char path[PATHS_MAX], struct paths_error *error)
+{
+    char folder[PATHS_MAX];
+
+    if (path[0] == '/')
+        return 0;
+    if (!getcwd(folder, sizeof(folder))) {
+        snprintf(error->text, sizeof(error->text), "the working folder: %s", strerror(errno));
+        return DIVERGE_EIO;
+    }
+    const char *whole = mem_printf("%s/%s", folder, path);
+
+    if (strlen(whole) >= PATHS_MAX) {
+        snprintf(error->text, sizeof(error->text), "%s is too long", path);
+        return DIVERGE_ELIMIT;
+    }
+    strcpy(path, whole);
+    return 0;
+}
+
 static int resolve(struct paths_error *error)
 {
     char folder[PATHS_MAX];
     int status = paths_store(ctl.store, store_path, NULL, error);
 
     if (!status)
-        status = paths_socket(ctl.socket, socket_path, error);
+        status = make_absolute(store_path, error);
     if (!status && paths_parent(store_path, folder)) {
         snprintf(error->text, sizeof(error->text), "%s is too long", store_path);
         status = DIVERGE_ELIMIT;
     }
-    if (!status)
-        snprintf(log_path, sizeof(log_path), "%.*s/diverged.log", PATHS_MAX - 16, folder);
-    return status;
+    if (status)
+        return status;
+    snprintf(log_path, sizeof(log_path), "%.*s/diverged.log", PATHS_MAX - 16, folder);
+    status = paths_socket(is_store_alone() ? mem_printf("%s/diverged.sock", folder) : ctl.socket,
+                          socket_path, error);
+    return status ? status : make_absolute(socket_path, error);
 }
 
 /* The daemon that holds the store's lock, wherever its socket is. */
@@ -72,8 +114,7 @@ static int connect_holder(struct dvg_control_link *ret)
 
 static int connect_any(struct dvg_control_link *ret)
 {
-    /* A store named by hand is served by the holder of its lock alone. */
-    if (ctl.store && !ctl.socket)
+    if (is_store_alone())
         return connect_holder(ret);
     int status = dvg_control_open(ret, socket_path);
 
@@ -111,6 +152,14 @@ int daemon_connect(struct dvg_control_link *ret)
 
 /* ---- starting ------------------------------------------------------------------------------- */
 
+/* A relative path would be looked up from the daemon's folder. */
+static const char *absolute_program(const char *path)
+{
+    char real[PATH_MAX];
+
+    return realpath(path, real) ? mem_string(real) : path;
+}
+
 /* Beside this program, in the libexec folder of its prefix, else what PATH says. */
 static const char *find_program(void)
 {
@@ -121,7 +170,7 @@ static const char *find_program(void)
     ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
     if (given && *given)
-        return given;
+        return strchr(given, '/') ? absolute_program(given) : given;
     if (length <= 0)
         return "diverged";
     self[length] = '\0';
@@ -243,6 +292,15 @@ static const char *last_words(off_t offset)
     return last;
 }
 
+/* One older log is kept. */
+static void rotate_log(void)
+{
+    struct stat st;
+
+    if (stat(log_path, &st) == 0 && st.st_size > LOG_MAX)
+        rename(log_path, mem_printf("%s.old", log_path));
+}
+
 static off_t log_size(void)
 {
     struct stat st;
@@ -272,7 +330,6 @@ static int start(struct dvg_control_link *ret, bool replace, bool *ret_started)
 {
     struct paths_error error;
     char folder[PATHS_MAX];
-    off_t before = log_size();
     const char *program = find_program();
     int ready = -1;
 
@@ -283,6 +340,9 @@ static int start(struct dvg_control_link *ret, bool replace, bool *ret_started)
         status = paths_folder_private(folder, &error);
     if (status)
         return ctl_fail_error(status, NULL, error.text), status;
+    rotate_log();
+    off_t before = log_size();
+
     status = spawn(program, replace, &ready);
     if (status)
         return ctl_fail_error(status, "cannot start the daemon", NULL), status;

@@ -262,5 +262,5 @@ void help_man_page(void)
     man_rows(exit_rows, CMD_COUNT(exit_rows));
     puts(".SH ENVIRONMENT");
     man_rows(environment_rows, CMD_COUNT(environment_rows));
-    puts(".SH \"SEE ALSO\"\n.BR diverged (8)");
+    puts(".SH \"SEE ALSO\"\n.BR diverged (1)");
 }

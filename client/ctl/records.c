@@ -196,7 +196,7 @@ int records_load(const struct source_run *run, const struct records_where *where
 
     *ret = (struct record_list){.source = run->source};
     ret->chunks =
-        mem_alloc((size_t)trace->n_streams * DIVERGE_TIER_COUNT * sizeof(*ret->chunks) + 1);
+        mem_alloc((size_t)trace->n_streams * DIVERGE_TIER_COUNT * sizeof(struct trace_chunk *) + 1);
     for (uint32_t i = 0; i < trace->n_streams && !status; i++) {
         const struct trace_stream *stream = &trace->streams[i];
 

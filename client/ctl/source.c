@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,16 +19,19 @@
 #include "client/wire/recording.h"
 #include "daemon/proto/paths.h"
 
-enum { MAPS_MAX = 64, TEMPORARY_MAX = 4 };
+enum { TEMPORARY_MAX = 4 };
 
 static struct reader *main_reader;
-static struct {
+static struct temporary {
     const char *folder;
+    const char *files[5];
     struct reader *reader;
 } temporary[TEMPORARY_MAX];
 static size_t n_temporary;
-static struct dvg_bytes maps[MAPS_MAX];
-static size_t n_maps;
+static struct map {
+    struct map *next;
+    struct dvg_bytes bytes;
+} * maps;
 
 int source_path(const char **ret)
 {
@@ -103,8 +107,6 @@ int source_map(const char *path, struct dvg_bytes *ret)
     struct stat st;
     void *data = NULL;
 
-    if (n_maps == MAPS_MAX)
-        return ctl_fail(EX_USAGE, "more than %d files at once", MAPS_MAX);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
@@ -127,8 +129,12 @@ int source_map(const char *path, struct dvg_bytes *ret)
     }
     close(fd);
     *ret = (struct dvg_bytes){.data = data, .size = (size_t)st.st_size};
-    if (data)
-        maps[n_maps++] = *ret;
+    if (data) {
+        struct map *map = mem_alloc(sizeof(*map));
+
+        *map = (struct map){.next = maps, .bytes = *ret};
+        maps = map;
+    }
     return EX_OK;
 }
 
@@ -232,6 +238,38 @@ int source_store_import(struct store *store, const char *path, struct ingest_imp
 
 /* ---- recordings as runs ---------------------------------------------------------------------- */
 
+/* What a temporary store leaves in its folder. */
+static const char *const file_names[] = {"diverge.db", "diverge.db-wal", "diverge.db-shm",
+                                         "diverge.db.lock", "diverge.db-journal"};
+
+/* Safe in a signal handler: the paths were made before. */
+static void remove_folder(const struct temporary *store)
+{
+    for (size_t i = 0; i < CMD_COUNT(file_names); i++)
+        unlink(store->files[i]);
+    rmdir(store->folder);
+}
+
+/* ^C while a recording is compared leaves nothing behind. */
+static void remove_and_die(int number)
+{
+    for (size_t i = 0; i < n_temporary; i++)
+        remove_folder(&temporary[i]);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void clean_up_on_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = remove_and_die};
+    struct sigaction before;
+
+    for (size_t i = 0; i < CMD_COUNT(numbers); i++)
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+            sigaction(numbers[i], &action, NULL);
+}
+
 static int make_folder(const char **ret)
 {
     const char *parent = getenv("TMPDIR");
@@ -241,7 +279,13 @@ static int make_folder(const char **ret)
         return ctl_fail(EX_USAGE, "too many recordings");
     if (!mkdtemp(folder))
         return ctl_fail(EX_CANTCREAT, "%s: %s", folder, strerror(errno));
-    temporary[n_temporary++].folder = folder;
+    struct temporary *store = &temporary[n_temporary];
+
+    *store = (struct temporary){.folder = folder};
+    for (size_t i = 0; i < CMD_COUNT(file_names); i++)
+        store->files[i] = mem_printf("%s/%s", folder, file_names[i]);
+    n_temporary++;
+    clean_up_on_signals();
     *ret = folder;
     return EX_OK;
 }
@@ -330,16 +374,6 @@ int source_open(const char *who, struct source_run *ret)
     return means_file(who) ? open_recording(who, ret) : source_find(who, ret);
 }
 
-static void remove_folder(const char *folder)
-{
-    static const char *const names[] = {"diverge.db", "diverge.db-wal", "diverge.db-shm",
-                                        "diverge.db.lock", "diverge.db-journal"};
-
-    for (size_t i = 0; i < CMD_COUNT(names); i++)
-        unlink(mem_printf("%s/%s", folder, names[i]));
-    rmdir(folder);
-}
-
 void source_close(void)
 {
     reader_close(main_reader);
@@ -348,10 +382,8 @@ void source_close(void)
         n_temporary--;
         reader_close(temporary[n_temporary].reader);
         temporary[n_temporary].reader = NULL;
-        remove_folder(temporary[n_temporary].folder);
+        remove_folder(&temporary[n_temporary]);
     }
-    while (n_maps) {
-        n_maps--;
-        munmap((void *)(uintptr_t)maps[n_maps].data, maps[n_maps].size);
-    }
+    for (; maps; maps = maps->next)
+        munmap((void *)(uintptr_t)maps->bytes.data, maps->bytes.size);
 }

@@ -25,12 +25,13 @@ static int terminal_columns(void)
 {
     const char *set = getenv("COLUMNS");
     struct winsize size;
+    uint64_t wanted = 0;
 
     if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
         return size.ws_col < 40 ? 40 : size.ws_col;
-    int wanted = set ? atoi(set) : 0;
-
-    return wanted >= 40 && wanted < 10000 ? wanted : 0;
+    if (!set || text_parse_u64(set, &wanted) || wanted < 40 || wanted >= 10000)
+        return 0;
+    return (int)wanted;
 }
 
 void text_init(const char *color)
