@@ -26,6 +26,7 @@ struct outcome {
     uint64_t unread;
     uint64_t boundaries, steps; /* segments looked at one by one */
     struct engine_finding *finding;
+    struct view *view; /* of the difference, when it was kept */
 };
 
 static size_t note_limit(const struct engine *engine)
@@ -162,7 +163,7 @@ static void look_at_init(struct engine *engine, struct outcome *outcome)
         struct scan scan;
         if (!pairing->tier[tier])
             continue;
-        scan_start(engine, &init, (enum diverge_tier)tier, &scan);
+        scan_start(engine, &init, (enum diverge_tier)tier, NO_SEGMENT, &scan);
         equal = scan.next == NO_SEGMENT;
     }
     if (equal)
@@ -198,9 +199,14 @@ static void take_init(struct engine *engine, struct outcome *outcome)
 static void search_rank(struct engine *engine, struct outcome *outcome)
 {
     const struct pairing *pairing = &outcome->pairing;
-    for (int tier = 0; tier < LEVEL_TIERS; tier++)
-        if (pairing->tier[tier])
-            scan_start(engine, pairing, (enum diverge_tier)tier, &outcome->scans[tier]);
+    uint64_t end = NO_SEGMENT; /* once a tier differs, the others need to be searched up to there only */
+    for (int tier = 0; tier < LEVEL_TIERS; tier++) {
+        struct scan *scan = &outcome->scans[tier];
+        if (!pairing->tier[tier])
+            continue;
+        scan_start(engine, pairing, (enum diverge_tier)tier, end, scan);
+        end = scan->next < end ? scan->next : end;
+    }
     for (;;) {
         uint64_t segment = next_segment(outcome);
         if (segment == NO_SEGMENT)
@@ -208,9 +214,16 @@ static void search_rank(struct engine *engine, struct outcome *outcome)
         struct view *view = view_load(engine, pairing, segment);
         note_view(engine, outcome, view);
         take_difference(engine, outcome, view);
+        if (outcome->differs && engine->only_rank) {
+            outcome->view = view; /* explained right away: no need to load it again */
+            return;
+        }
         view_release(engine, view);
         if (outcome->differs)
             return;
+        for (int tier = 0; tier < LEVEL_TIERS; tier++)
+            if (pairing->tier[tier] && outcome->scans[tier].deferred)
+                scan_resume(engine, pairing, &outcome->scans[tier]);
         for (int tier = 0; tier < LEVEL_TIERS; tier++)
             if (pairing->tier[tier] && outcome->scans[tier].next == segment)
                 scan_advance(engine, pairing, &outcome->scans[tier]);
@@ -518,6 +531,7 @@ static struct outcome *compare_ranks(struct engine *engine, size_t *ret_count)
     struct outcome *outcomes = POOL_ARRAY(&engine->scratch, struct outcome, a->n_streams);
     size_t count = 0;
     bool shifted = false;
+    engine->only_rank = a->n_streams == 1;
     for (uint32_t i = 0; i < a->n_streams; i++) {
         const struct trace_stream *stream = &a->streams[i];
         const struct trace_stream *other = stream_of(b, stream->rank);
@@ -587,7 +601,7 @@ static void note_evidence(struct engine *engine, const struct outcome *outcome)
         whole.low = 0;
     if (outcome->differs && outcome->segment < whole.high)
         whole.high = outcome->segment;
-    scan_start(engine, &whole, DIVERGE_TIER_EVIDENCE, &scan);
+    scan_start(engine, &whole, DIVERGE_TIER_EVIDENCE, NO_SEGMENT, &scan);
     for (int n = 0; n < 8 && scan.next != NO_SEGMENT; n++) {
         struct view *view = view_load(engine, pairing, scan.next);
         size_t found = view->n_evidence;
@@ -608,13 +622,19 @@ static bool loss_differs(const struct view *view)
     return false;
 }
 
-static void find_loss(struct engine *engine, const struct outcome *outcome)
+static void find_loss(struct engine *engine, const struct outcome *outcome,
+                      const struct view *first)
 {
     struct pairing pairing = outcome->pairing;
-    struct scan scan;
-    if (!pairing.tier[DIVERGE_TIER_PULSE])
+    struct scan scan = outcome->scans[DIVERGE_TIER_PULSE];
+    if (!pairing.tier[DIVERGE_TIER_PULSE] || outcome->segment == 0)
         return;
-    scan_start(engine, &pairing, DIVERGE_TIER_PULSE, &scan);
+    if (segment_is_step(first->segment) && loss_differs(first)) {
+        engine->answer->loss_segment = first->segment;
+        return;
+    }
+    if (scan.deferred)
+        scan_resume(engine, &pairing, &scan);
     for (int n = 0; n < LOSS_ROWS && scan.next != NO_SEGMENT; n++) {
         struct view *view = view_load(engine, &pairing, scan.next);
         bool found = segment_is_step(view->segment) && loss_differs(view);
@@ -642,7 +662,7 @@ static void list_following(struct engine *engine, const struct outcome *outcome,
             struct scan scan;
             if (!pairing.tier[tier])
                 continue;
-            scan_start(engine, &pairing, (enum diverge_tier)tier, &scan);
+            scan_start(engine, &pairing, (enum diverge_tier)tier, NO_SEGMENT, &scan);
             next = scan.next < next ? scan.next : next;
         }
         if (next == NO_SEGMENT)
@@ -671,7 +691,8 @@ static void explain(struct engine *engine, const struct outcome *outcome)
 {
     struct engine_answer *answer = engine->answer;
     const struct pairing *pairing = &outcome->pairing;
-    struct view *view = view_load(engine, pairing, outcome->segment);
+    struct view *view =
+        outcome->view ? outcome->view : view_load(engine, pairing, outcome->segment);
     const struct item *first = first_item(engine, view);
     struct evidence evidence = {.engine = engine,
                                 .answer = answer,
@@ -692,9 +713,9 @@ static void explain(struct engine *engine, const struct outcome *outcome)
     note_init(engine, outcome);
     if (engine->options->all)
         list_following(engine, outcome, view, first);
+    find_loss(engine, outcome, view);
     view_release(engine, view);
     set_bracket(engine, outcome);
-    find_loss(engine, outcome);
 }
 
 static void settle_result(struct engine *engine, bool differs)

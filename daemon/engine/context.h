@@ -46,6 +46,7 @@ struct engine {
     struct alignment *alignments[ALIGNMENT_CACHE];
     size_t next_alignment;
     size_t reasons_capacity, notes_capacity, also_capacity, candidates_capacity;
+    bool only_rank;   /* there is one rank to compare */
     uint64_t scanned; /* rows looked at one by one, for progress */
     jmp_buf unwind;
     int status;

@@ -12,16 +12,25 @@ static bool track_is_present(const struct trace_stream *stream, int tier)
     return stream->tiers[tier].present && stream->tiers[tier].segments > 0;
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* The first boundary of a side with a row on any tier. */
 static uint64_t first_boundary(struct engine *engine, int side, const struct trace_stream *stream)
 {
     uint64_t first = NO_SEGMENT;
     for (int tier = 0; tier < DIVERGE_TIER_COUNT; tier++) {
         struct trace_head head;
-        if (track_is_present(stream, tier) &&
-            side_head_from(engine, side, stream, (enum diverge_tier)tier, 1, &head) &&
-            head.segment < first)
-            first = head.segment;
+        if (!track_is_present(stream, tier))
+            continue;
+        uint64_t start = side_number(engine, side, stream->tiers[tier].first);
+        if (stream->tiers[tier].first == 0 || start == NO_SEGMENT)
+            start = side_head_from(engine, side, stream, (enum diverge_tier)tier, 1, &head)
+                        ? head.segment
+                        : NO_SEGMENT;
+        first = least(first, start);
     }
     /* Steps before any boundary row: the boundary before them has no records of its own. */
     return first != NO_SEGMENT && segment_is_step(first) ? first - 1 : first;
@@ -39,11 +48,6 @@ static uint64_t last_segment(const struct engine *engine, int side,
             last = number;
     }
     return last;
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* Gaps before the comparison starts do not matter; later ones are met row by row. */
@@ -142,17 +146,22 @@ static bool chain_limit(const struct pairing *pairing, enum diverge_tier tier, u
     return limit >= pairing->low;
 }
 
-/* The last segment of [low, limit] through which chains are equal; NO_SEGMENT: not even low. */
+/*
+ * The last segment of [low, limit] through which chains are equal; NO_SEGMENT: not even low. The end is tried
+ * first, then the segment before it: tiers that differ mostly do so in the same segment.
+ */
 static uint64_t search_chains(struct engine *engine, const struct pairing *pairing,
-                              enum diverge_tier tier, uint64_t limit)
+                              enum diverge_tier tier, uint64_t low, uint64_t limit)
 {
-    if (pairing->low > 0 && !chains_equal_through(engine, pairing, tier, pairing->low - 1))
+    if (low > 0 && !chains_equal_through(engine, pairing, tier, low - 1))
         return NO_SEGMENT;
     if (chains_equal_through(engine, pairing, tier, limit))
         return limit;
-    if (!chains_equal_through(engine, pairing, tier, pairing->low))
+    if (limit > low && chains_equal_through(engine, pairing, tier, limit - 1))
+        return limit - 1;
+    if (!chains_equal_through(engine, pairing, tier, low))
         return NO_SEGMENT;
-    uint64_t equal = pairing->low, differs = limit;
+    uint64_t equal = low, differs = limit;
     while (differs - equal > 1) {
         uint64_t middle = equal + (differs - equal) / 2;
         if (chains_equal_through(engine, pairing, tier, middle))
@@ -215,14 +224,19 @@ static void scan_rows(struct engine *engine, const struct pairing *pairing, stru
 }
 
 void scan_start(struct engine *engine, const struct pairing *pairing, enum diverge_tier tier,
-                struct scan *ret)
+                uint64_t end, struct scan *ret)
 {
     *ret = (struct scan){.tier = tier, .next = NO_SEGMENT, .equal_through = NO_SEGMENT};
     uint64_t limit;
     if (pairing->low > pairing->high)
         return;
-    if (chain_limit(pairing, tier, &limit))
-        ret->equal_through = search_chains(engine, pairing, tier, limit);
+    if (chain_limit(pairing, tier, &limit)) {
+        uint64_t near = end >= pairing->low ? least(limit, end) : limit;
+        ret->equal_through = search_chains(engine, pairing, tier, pairing->low, near);
+        ret->deferred = near < limit && ret->equal_through == near;
+        if (ret->deferred)
+            return;
+    }
     scan_rows(engine, pairing, ret,
               ret->equal_through == NO_SEGMENT ? pairing->low : ret->equal_through + 1);
 }
@@ -231,6 +245,18 @@ void scan_advance(struct engine *engine, const struct pairing *pairing, struct s
 {
     count_segment(scan, scan->next);
     scan_rows(engine, pairing, scan, scan->next + 1);
+}
+
+void scan_resume(struct engine *engine, const struct pairing *pairing, struct scan *scan)
+{
+    uint64_t limit;
+    scan->deferred = false;
+    if (chain_limit(pairing, scan->tier, &limit)) {
+        uint64_t equal =
+            search_chains(engine, pairing, scan->tier, scan->equal_through + 1, limit);
+        scan->equal_through = equal == NO_SEGMENT ? scan->equal_through : equal;
+    }
+    scan_rows(engine, pairing, scan, scan->equal_through + 1);
 }
 
 /* ---- counting ------------------------------------------------------------------------------- */
@@ -312,7 +338,11 @@ uint64_t search_last_boundary(struct engine *engine, const struct pairing *pairi
 
 /* ---- the offset of a resumed run ------------------------------------------------------------- */
 
-enum { SHIFT_BOUNDARIES = 16384 }; /* boundaries looked at before giving up */
+/*
+ * Boundaries loaded before giving up: two fresh runs of other seeds must not wait for a search through all of
+ * their boundaries. --offset says it for runs that resumed later than that.
+ */
+enum { SHIFT_BOUNDARIES = 1024 };
 
 static uint64_t parameter_name(const struct trace_site *site)
 {
@@ -389,6 +419,34 @@ static uint64_t find_parameters(struct engine *engine, int side, const struct tr
     return NO_SEGMENT;
 }
 
+/*
+ * A parameter that both sides start with and that training changes right away: both are at the start of
+ * training, so neither resumed.
+ */
+static bool both_are_fresh(struct engine *engine, const struct trace_stream *a,
+                           const struct parameters first[SIDES])
+{
+    struct trace_head head;
+    struct parameters next;
+    uint64_t from = diverge_segment_of_boundary(0) + 1;
+    do {
+        if (!side_head_from(engine, SIDE_A, a, DIVERGE_TIER_STEP, from, &head))
+            return false;
+        from = head.segment + 1;
+    } while (!segment_is_boundary(head.segment));
+    if (!read_parameters(engine, SIDE_A, a, head.segment, &next))
+        return false;
+    size_t n = first[SIDE_A].count < first[SIDE_B].count ? first[SIDE_A].count
+                                                         : first[SIDE_B].count;
+    for (size_t i = 0; i < n && i < next.count; i++)
+        if (first[SIDE_A].names[i] == first[SIDE_B].names[i] &&
+            first[SIDE_A].values[i] == first[SIDE_B].values[i] &&
+            next.names[i] == first[SIDE_A].names[i] &&
+            next.values[i] != first[SIDE_A].values[i])
+            return true;
+    return false;
+}
+
 /* Whether B's boundary 0 is a later boundary of A, or the other way round. */
 static int64_t find_shift(struct engine *engine, const struct trace_stream *a,
                           const struct trace_stream *b)
@@ -409,7 +467,7 @@ static int64_t find_shift(struct engine *engine, const struct trace_stream *a,
     for (size_t i = 0; equal && i < first[SIDE_A].count; i++)
         equal = first[SIDE_A].names[i] == first[SIDE_B].names[i] &&
                 first[SIDE_A].values[i] == first[SIDE_B].values[i];
-    if (equal)
+    if (equal || both_are_fresh(engine, a, first))
         return 0;
     uint64_t at = find_parameters(engine, SIDE_A, a, start + 1, &first[SIDE_B]);
     if (at != NO_SEGMENT)

@@ -14,6 +14,7 @@ struct scan {
     enum diverge_tier tier;
     uint64_t next;  /* the next segment whose digests differ; NO_SEGMENT: none up to the end */
     uint64_t equal_through; /* all rows of [low, equal_through] are the same by chain; NO_SEGMENT: none are */
+    bool deferred;  /* looked at up to equal_through only; scan_resume goes on */
     uint64_t rows;
     uint64_t boundaries, steps; /* compared, without `next` */
     uint64_t records;
@@ -29,9 +30,13 @@ void pairing_init(struct engine *engine, struct pairing *pairing);
 int64_t search_shift(struct engine *engine, const struct trace_stream *a,
                      const struct trace_stream *b);
 
-/* To the first segment of [low, high] that differs. */
+/*
+ * To the first segment of [low, high] that differs. When chains compare, nothing after `end` needs to be
+ * known yet: the scan is then deferred.
+ */
 void scan_start(struct engine *engine, const struct pairing *pairing, enum diverge_tier tier,
-                struct scan *ret);
+                uint64_t end, struct scan *ret);
+void scan_resume(struct engine *engine, const struct pairing *pairing, struct scan *scan);
 /* On from scan->next, which has been looked at. */
 void scan_advance(struct engine *engine, const struct pairing *pairing, struct scan *scan);
 /*
