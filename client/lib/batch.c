@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The data of a step, recorded so that another order can be told from other content: a field's checksum, one
- * checksum a row, and an order-free digest of the rows.
+ * The data of a step, recorded so that another order can be told from other content: a field's
+ * checksum, one checksum a row, and an order-free digest of the rows.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -188,7 +188,7 @@ static void transmit(struct dvg_sender *sender)
     for (;;) {
         if (!dvg_link_has_output(&sender->link) && may_send) {
             int rc = fill_out(sender);
-            if (rc) {
+            if (rc && rc != DIVERGE_ENOMEM) { /* memory may come back; the frames are kept */
                 refuse(sender, rc, "the spool cannot be read back", 29);
                 return;
             }

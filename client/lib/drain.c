@@ -193,7 +193,8 @@ static void finish_segment(struct dvg_sender *sender, struct dvg_closed *closed)
     session->first_closed = closed->next;
     if (!closed->next)
         session->last_closed = NULL;
-    session->n_closed--;
+    if (session->n_closed-- >= DVG_CLOSED_MAX)
+        pthread_cond_broadcast(&session->changed);
     session->shed += shed;
     session->lost += unsaid;
     pthread_mutex_unlock(&session->mutex);

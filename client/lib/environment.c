@@ -145,6 +145,7 @@ int dvg_argument_redact(struct dvg_buffer *out, const char *argument, int *in_se
 /* The first bytes of a file, NUL-terminated; their number, 0 when it cannot be read. */
 static size_t read_file(const char *path, char *ret, size_t capacity)
 {
+    ret[0] = '\0';
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return 0;

@@ -100,6 +100,23 @@ static void begin(struct diverge_session *session, uint64_t segment)
     }
 }
 
+/* Under mutex. Very short segments can be made faster than they are sent: waits, within the bound.
+ */
+static void wait_for_sender(struct diverge_session *session)
+{
+    if (session->n_closed < DVG_CLOSED_MAX || session->config.wait_ns <= 0)
+        return;
+    uint64_t start = dvg_now_ns();
+    uint64_t end = start + (uint64_t)session->config.wait_ns;
+    struct timespec deadline = {.tv_sec = (time_t)(end / 1000000000),
+                                .tv_nsec = (long)(end % 1000000000)};
+    int rc = 0;
+    dvg_session_kick(session);
+    while (session->n_closed >= DVG_CLOSED_MAX && dvg_session_is_open(session) && !rc)
+        rc = pthread_cond_timedwait(&session->changed, &session->mutex, &deadline);
+    atomic_fetch_add_explicit(&session->waited_ns, dvg_now_ns() - start, memory_order_relaxed);
+}
+
 static int next_segment(struct diverge_session *session, uint64_t segment)
 {
     if (!dvg_session_is_open(session))
@@ -108,10 +125,14 @@ static int next_segment(struct diverge_session *session, uint64_t segment)
     int rc = segment > session->segment ? 0 : DIVERGE_EINVAL;
     if (!rc) {
         dvg_segment_close(session, true);
+        wait_for_sender(session);
         begin(session, segment);
     }
+    bool many = session->n_closed >= DVG_CLOSED_KICK;
     pthread_mutex_unlock(&session->mutex);
-    if (!rc)
+    if (!rc && many)
+        dvg_session_kick(session);
+    else if (!rc)
         dvg_session_nudge(session);
     return rc;
 }

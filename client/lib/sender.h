@@ -33,7 +33,6 @@ struct dvg_sender {
     uint64_t dropped[DIVERGE_TIER_COUNT]; /* records that found no space */
     uint8_t shed;                         /* tiers that are dropped from here on, as bits */
     struct dvg_buffer frame;
-    uint64_t end_dropped;   /* records whose drop no END says, as its frame did not fit either */
     uint64_t rows_since_ns; /* when the oldest records came that are in no frame; 0: none */
     uint64_t idle_ns;       /* how long to sleep when nothing is to be done */
     bool dead;              /* the stream was refused for good */

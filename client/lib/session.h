@@ -30,7 +30,8 @@ enum dvg_session_state {
 };
 
 enum {
-    DVG_CLOSED_MAX = 1024, /* segments that wait for the sender; then one is dropped whole */
+    DVG_CLOSED_MAX = 16384, /* segments that wait for the sender; then one is dropped whole */
+    DVG_CLOSED_KICK = 64,   /* so many are worth waking it */
 };
 
 /* A segment that has ended. */
@@ -92,7 +93,6 @@ struct diverge_session {
     uint64_t spooled;   /* bytes */
     uint64_t shed;      /* records dropped by the sender */
     bool connected;
-    bool greeted; /* a WELCOME or a refusal has come, or the daemon is away */
     bool stop;
     enum diverge_outcome outcome;
     char run_name[DVG_NAME_MAX + 1];

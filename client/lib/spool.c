@@ -12,7 +12,7 @@
 
 #include "client/lib/process.h"
 
-enum { SCRATCH_MAX = 64 << 20 };
+enum { SCRATCH_MAX = 2 * DVG_FRAME_MAX };
 
 void dvg_spool_init(struct dvg_spool *spool, struct dvg_define *define, uint64_t cap)
 {
@@ -146,29 +146,47 @@ int dvg_spool_create(struct dvg_spool *spool, const struct dvg_hello *hello)
     return rc;
 }
 
+/* Writes the frames in scratch, as far as the cap allows. */
+static int write_scratch(struct dvg_spool *spool)
+{
+    int rc = seal_frames(spool, 0);
+    if (rc)
+        return rc;
+    uint64_t left = spool->size < spool->cap ? spool->cap - spool->size : 0;
+    if (spool->cap && spool->scratch.size > left)
+        return DIVERGE_EFULL;
+    return write_end(spool, spool->scratch.data, spool->scratch.size);
+}
+
+/* What is defined and not yet in the file; some of it may stay there when the rest fails. */
+static int append_definitions(struct dvg_spool *spool)
+{
+    for (;;) {
+        struct dvg_cursor cursor = spool->cursor;
+        dvg_buffer_clear(&spool->scratch);
+        int rc = dvg_define_next(spool->define, &cursor, &spool->scratch);
+        if (rc == 1)
+            rc = write_scratch(spool);
+        else
+            return rc;
+        if (rc)
+            return rc;
+        spool->cursor = cursor;
+    }
+}
+
 int dvg_spool_append(struct dvg_spool *spool, const uint8_t *frame, size_t size, uint64_t seq)
 {
-    struct dvg_cursor cursor = spool->cursor;
+    int rc = append_definitions(spool);
+    if (rc)
+        return rc;
     dvg_buffer_clear(&spool->scratch);
-    int rc;
-    do
-        rc = dvg_define_next(spool->define, &cursor, &spool->scratch);
-    while (rc == 1);
+    rc = dvg_buffer_append(&spool->scratch, frame, size);
     if (!rc)
-        rc = dvg_buffer_append(&spool->scratch, frame, size);
+        rc = write_scratch(spool);
     if (!rc)
-        rc = seal_frames(spool, 0);
-    if (rc)
-        return rc;
-    if (spool->cap &&
-        spool->scratch.size > spool->cap - (spool->size < spool->cap ? spool->size : spool->cap))
-        return DIVERGE_EFULL;
-    rc = write_end(spool, spool->scratch.data, spool->scratch.size);
-    if (rc)
-        return rc;
-    spool->cursor = cursor;
-    spool->last = seq;
-    return 0;
+        spool->last = seq;
+    return rc;
 }
 
 static int read_at(const struct dvg_spool *spool, void *bytes, size_t size, uint64_t offset)

@@ -72,7 +72,9 @@ struct diverge_options {
     int32_t rank;       /* this process, RANK [0]; -1 also means: from environment */
     int32_t world;      /* declared number of ranks, WORLD_SIZE [1] */
     int32_t level;      /* enum diverge_tier, DIVERGE_LEVEL [op]; -1: from environment */
-    const char *steps;  /* steps to record above pulse, "100:103,200", DIVERGE_STEPS [all] */
+    /* Steps to record above pulse, with the boundaries before and after each, DIVERGE_STEPS [all]:
+     * "100:103,200" is 100 to 103, both included, and 200; "::16" is every 16th. */
+    const char *steps;
     /* DIVERGE_SOCKET [$XDG_RUNTIME_DIR/diverge/diverged.sock, /tmp/diverge-$UID/…] */
     const char *socket_path;
     /* DIVERGE_SPOOL [beside the socket]; where frames wait while no daemon listens */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every allocation, write, and thread creation of a whole session fails once, in turn. Training must go on, and
- * what reaches the file must still be whole: the receiver checks counts, gaps and definitions.
+ * Every allocation, write, and thread creation of a whole session fails once, in turn. Training
+ * must go on, and what reaches the file must still be whole: the receiver checks counts, gaps and
+ * definitions.
  */
 /* clang-format off */
 #include <setjmp.h>
@@ -55,7 +56,7 @@ static void train(struct diverge_session *session)
             char name[32];
             snprintf(name, sizeof(name), "op%d", op);
             DIVERGE_OP_WITH(lane, name, "scope", name)
-                diverge_output_f32(lane, 0, ones, 1, DIVERGE_SIZES(op % 6 + 1));
+            diverge_output_f32(lane, 0, ones, 1, DIVERGE_SIZES(op % 6 + 1));
         }
         struct diverge_lane *other = diverge_lane_open(session, "other");
         uint64_t token = 0;

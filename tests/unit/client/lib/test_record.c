@@ -877,6 +877,22 @@ static void waiting_gets_room_when_there_is_some(void **state)
     }
 }
 
+/* A thousand boundaries and steps are over in no time; none may be lost for it. */
+static void short_segments_are_not_lost(void **state)
+{
+    (void)state;
+    open_plain();
+    enum { STEPS = 1500 };
+    for (uint64_t k = 0; k < STEPS; k++) {
+        diverge_boundary(f.session, k);
+        diverge_step(f.session, k);
+        diverge_loss(f.lane, (double)k);
+    }
+    close_and_read();
+    assert_int_equal(f.receiver.n_ends, 1 + 2 * STEPS);
+    assert_int_equal(f.receiver.n_records, STEPS);
+}
+
 /* ---- ends ------------------------------------------------------------------------------------ */
 
 static void failed_run_leaves_its_last_segment_open(void **state)
@@ -1010,6 +1026,7 @@ int main(void)
         CASE(call_is_dropped_from_its_first_dropped_record_on),
         CASE(waiting_is_bounded_for_the_whole_segment),
         CASE(waiting_gets_room_when_there_is_some),
+        CASE(short_segments_are_not_lost),
         CASE(failed_run_leaves_its_last_segment_open),
         CASE(lanes_are_found_by_name),
         CASE(null_does_nothing_everywhere),
