@@ -67,6 +67,7 @@ static int import_by_daemon(const char *path, struct imported *ret)
     int error = replay_file(daemon_socket(), bytes, &result);
 
     progress_end();
+    daemon_settle(); /* a run without its end is marked so now */
     if (error == DIVERGE_EPROTO && !result.frames)
         return ctl_fail(EX_DATAERR, "%s is not a recording (divergectl export makes them)",
                         text_escape(path));

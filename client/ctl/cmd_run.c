@@ -216,6 +216,7 @@ static int run(int argc, const char *const *argv)
     if (set_environment(run_id))
         return ctl_fail(EX_SOFTWARE, "out of memory");
     status = run_job(argv);
+    daemon_settle();
     if (daemon)
         report(run_id);
     return status;

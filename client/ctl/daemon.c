@@ -430,6 +430,19 @@ int daemon_call(struct dvg_control_link *link, cJSON *request, int timeout_ms, c
     return status;
 }
 
+void daemon_settle(void)
+{
+    struct dvg_control_link link;
+    cJSON *reply = NULL;
+    char error[DAEMON_ERROR_MAX];
+
+    if (daemon_try_connect(&link))
+        return;
+    if (!daemon_call(&link, daemon_request("status"), DAEMON_TIMEOUT_MS, &reply, error))
+        cJSON_Delete(reply);
+    dvg_control_close(&link);
+}
+
 /* ---- what it says --------------------------------------------------------------------------- */
 
 cJSON *daemon_request(const char *command)

@@ -30,6 +30,11 @@ int daemon_ensure(struct dvg_control_link *ret, bool replace, bool *ret_started)
  */
 int daemon_call(struct dvg_control_link *link, cJSON *request, int timeout_ms, cJSON **ret,
                 char error[DAEMON_ERROR_MAX]);
+/*
+ * Returns when the daemon has committed what reached it before, the end of connections included: it
+ * answers requests in turn, after a commit. Silent; nothing to wait for when none runs.
+ */
+void daemon_settle(void);
 /* Numbers and texts of a reply; 0 and "" when missing or of another type. */
 uint64_t daemon_u64(const cJSON *reply, const char *key);
 const char *daemon_text(const cJSON *reply, const char *key);

@@ -137,3 +137,13 @@ int peer_receive(struct peer *peer, struct dvg_frame *ret, int timeout_ms)
             return status;
     }
 }
+
+void peer_finish(struct peer *peer, int timeout_ms)
+{
+    struct dvg_frame frame;
+
+    if (peer->fd < 0 || shutdown(peer->fd, SHUT_WR) != 0)
+        return;
+    while (peer_receive(peer, &frame, timeout_ms) == 0)
+        ;
+}

@@ -20,6 +20,8 @@ struct peer {
 
 /* EUNAVAIL when nobody listens; EPERM; ELIMIT (path too long). */
 int peer_connect(struct peer *peer, const char *socket_path);
+/* Says that no more is sent, and waits until the daemon closes its end too. */
+void peer_finish(struct peer *peer, int timeout_ms);
 void peer_close(struct peer *peer); /* fine on a closed or zeroed-with-fd -1 one */
 
 /*

@@ -105,6 +105,8 @@ static int finish_stream(struct replay *replay)
 
     while (!status && replay->committed < replay->sent)
         status = drain(replay, FOREVER);
+    if (!status)
+        peer_finish(&replay->peer, HANDSHAKE_MS);
     peer_close(&replay->peer);
     if (!status && !replay->ended)
         replay->result->complete = false;
