@@ -123,13 +123,11 @@ static uint32_t wire_u32(const struct dvg_bytes *bytes, uint32_t i)
 static int check_types(const struct columns_part *part)
 {
     const struct dvg_bytes *types = &part->wire->columns[DVG_COLUMN_TYPE];
-    uint32_t checks = types->size <= 4 ? 1 : part->wire->count;
-    uint32_t greatest = 0;
-    for (uint32_t i = 0; types->size && i < checks; i++) {
-        uint32_t number = dvg_load_u32(types->data + (size_t)i * 4);
-        greatest = number > greatest ? number : greatest;
-    }
-    return greatest < part->n_types ? 0 : DIVERGE_EPROTO;
+    size_t checks = types->size <= 4 ? types->size / 4 : part->wire->count;
+    bool unknown = !part->n_types; /* number 0 is what a missing column stands for */
+    for (size_t i = 0; i < checks; i++)
+        unknown |= dvg_load_u32(types->data + i * 4) >= part->n_types;
+    return unknown ? DIVERGE_EPROTO : 0;
 }
 
 /* In a lane, order never goes back. */

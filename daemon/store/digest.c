@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "daemon/store/digest.h"
 
 #include <string.h>
 
-#include "daemon/store/digest.h"
+#include "daemon/store/hash.h"
 #include "daemon/store/store.h"
 
 enum {
@@ -13,18 +12,23 @@ enum {
     BLOCK = 128,
 };
 
-static struct trace_digest canonical(XXH128_hash_t hash)
+struct trace_digest digest_bytes(const void *bytes, size_t size)
 {
-    XXH128_canonical_t bytes;
-    XXH128_canonicalFromHash(&bytes, hash);
     struct trace_digest digest;
-    memcpy(digest.bytes, bytes.digest, sizeof digest.bytes);
+    hash_ops()->bytes(bytes, size, digest.bytes);
     return digest;
 }
 
-struct trace_digest digest_bytes(const void *bytes, size_t size)
+static struct trace_digest finish(const struct hash_state *state)
 {
-    return canonical(XXH3_128bits(bytes, size));
+    struct trace_digest digest;
+    hash_ops()->digest(state, digest.bytes);
+    return digest;
+}
+
+static void update(struct hash_state *state, const void *bytes, size_t size)
+{
+    hash_ops()->update(state, bytes, size);
 }
 
 struct trace_digest digest_site(const struct store_site *site,
@@ -48,16 +52,10 @@ struct trace_digest digest_type_identity(const struct dvg_type *type)
     return digest_bytes(text, 8 + size);
 }
 
-static void update(XXH3_state_t *state, const void *bytes, size_t size)
-{
-    if (size)
-        XXH3_128bits_update(state, bytes, size);
-}
-
 struct trace_digest digest_type(const struct dvg_type *type, const struct trace_digest *group)
 {
-    XXH3_state_t state;
-    XXH3_128bits_reset(&state);
+    struct hash_state state;
+    hash_ops()->reset(&state);
     uint8_t head[12] = {type->kind,        type->dtype,       type->ndim,
                         type->placement,   type->has_strides, type->global_ndim};
     dvg_store_u32(head + 8, type->n_extents);
@@ -68,14 +66,14 @@ struct trace_digest digest_type(const struct dvg_type *type, const struct trace_
         update(&state, type->strides, (size_t)type->ndim * 8);
     update(&state, type->global_sizes, (size_t)type->global_ndim * 8);
     update(&state, type->extents, (size_t)type->n_extents * 16);
-    return canonical(XXH3_128bits_digest(&state));
+    return finish(&state);
 }
 
 struct trace_digest digest_chain_start(enum diverge_tier tier, const char *spec,
                                        const char *fingerprint_id)
 {
-    XXH3_state_t state;
-    XXH3_128bits_reset(&state);
+    struct hash_state state;
+    hash_ops()->reset(&state);
     const char *texts[2] = {spec, fingerprint_id};
     uint8_t number[4];
     dvg_store_u32(number, (uint32_t)tier);
@@ -86,7 +84,7 @@ struct trace_digest digest_chain_start(enum diverge_tier tier, const char *spec,
         update(&state, number, sizeof number);
         update(&state, texts[i], size);
     }
-    return canonical(XXH3_128bits_digest(&state));
+    return finish(&state);
 }
 
 struct trace_digest digest_chain_next(const struct trace_digest *chain,
@@ -138,8 +136,8 @@ static uint32_t fill_block(uint8_t *block, const struct digest_records *records,
 bool digest_segment(const struct trace_digest *layout, const struct digest_records *records,
                     struct trace_digest *ret)
 {
-    XXH3_state_t state;
-    XXH3_128bits_reset(&state);
+    struct hash_state state;
+    hash_ops()->reset(&state);
     uint8_t version[8] = {SEGMENT_VERSION};
     update(&state, version, sizeof version);
     update(&state, layout->bytes, sizeof layout->bytes);
@@ -150,7 +148,7 @@ bool digest_segment(const struct trace_digest *layout, const struct digest_recor
             return false;
         update(&state, block, (size_t)count * RECORD_BYTES);
     }
-    *ret = canonical(XXH3_128bits_digest(&state));
+    *ret = finish(&state);
     return true;
 }
 
@@ -163,8 +161,8 @@ static bool outside_digest(const struct digest_records *records, uint32_t i)
 struct trace_digest digest_address(const struct trace_digest *digest, uint32_t columns,
                                    const struct digest_records *records)
 {
-    XXH3_state_t state;
-    XXH3_128bits_reset(&state);
+    struct hash_state state;
+    hash_ops()->reset(&state);
     update(&state, digest->bytes, sizeof digest->bytes);
     uint8_t number[8];
     dvg_store_u32(number, columns);
@@ -172,12 +170,12 @@ struct trace_digest digest_address(const struct trace_digest *digest, uint32_t c
     if (records->state)
         update(&state, records->state, records->count);
     if (!records->excluded && !records->any_unread)
-        return canonical(XXH3_128bits_digest(&state));
+        return finish(&state);
     for (uint32_t i = 0; i < records->count; i++) {
         if (!outside_digest(records, i))
             continue;
         dvg_store_u64(number, records->value ? records->value[i] : 0);
         update(&state, number, sizeof number);
     }
-    return canonical(XXH3_128bits_digest(&state));
+    return finish(&state);
 }

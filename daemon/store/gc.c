@@ -374,7 +374,9 @@ static int sweep(struct store *store, int64_t limit, enum statement remove)
     for (; gc->at < limit && removed < SLICE_PAGES; gc->at++) {
         if (gc->at <= 0 || in_use(gc, gc->phase, gc->at))
             continue;
-        int rc = run_on(store, remove, gc->at);
+        int rc = gc->phase == SWEEP_CHUNKS ? run_on(store, STATEMENT_GC_REMOVE_BLOB, gc->at) : 0;
+        if (!rc)
+            rc = run_on(store, remove, gc->at);
         if (rc)
             return rc;
         removed++;
@@ -452,7 +454,9 @@ static int thin(struct store *store)
         int64_t id = gc->candidates[gc->next_candidate++];
         if (gc->chunks[id].kept) /* used again in the meantime */
             continue;
-        rc = run_on(store, STATEMENT_GC_THIN, id);
+        rc = run_on(store, STATEMENT_GC_REMOVE_BLOB, id);
+        if (!rc)
+            rc = run_on(store, STATEMENT_GC_THIN, id);
         if (rc)
             return rc;
         gc->result.segments_thinned += (uint64_t)sqlite3_changes(store->db.handle);

@@ -100,7 +100,6 @@ static void bind_chunk(sqlite3_stmt *statement, int at, const struct pending_chu
     sqlite3_bind_int64(statement, at, (int64_t)chunk->data.size);
     for (int i = 0; i < 3; i++)
         bind_reference(statement, at + 1 + i, chunk->columns[i]);
-    bind_blob(statement, at + 4, &chunk->data);
 }
 
 static void bind_stream(sqlite3_stmt *statement, const struct pending_stream *stream)
@@ -143,6 +142,16 @@ int pending_write_segment(struct database *database, const struct pending_segmen
         sqlite3_bind_int64(statement, 16, (int64_t)segment->records_through);
     }
     sqlite3_bind_int64(statement, 14, segment->unix_us);
+    return database_run(database, statement);
+}
+
+static int write_blob(struct database *database, const struct pending_op *op)
+{
+    sqlite3_stmt *statement = database_statement(database, STATEMENT_CHUNK_BLOB_ADD);
+    if (!statement)
+        return database->failure;
+    sqlite3_bind_int64(statement, 1, op->id);
+    bind_blob(statement, 2, &op->chunk.data);
     return database_run(database, statement);
 }
 
@@ -258,22 +267,25 @@ static void bind_op(sqlite3_stmt *statement, const struct pending_op *op)
     }
 }
 
+static int write_op(struct database *database, const struct pending_op *op)
+{
+    if (op->kind == PENDING_SEGMENT)
+        return pending_write_segment(database, &op->segment);
+    if (op->kind == PENDING_RUN_REMOVE)
+        return remove_run(database, op->id);
+    sqlite3_stmt *statement = database_statement(database, statement_of(op->kind));
+    if (!statement)
+        return database->failure;
+    bind_op(statement, op);
+    int rc = database_run(database, statement);
+    bool chunk = op->kind == PENDING_CHUNK || op->kind == PENDING_CHUNK_REFILL;
+    return rc || !chunk ? rc : write_blob(database, op);
+}
+
 int pending_write(const struct pending *pending, struct database *database)
 {
     for (size_t i = 0; i < pending->count; i++) {
-        const struct pending_op *op = &pending->ops[i];
-        int rc;
-        if (op->kind == PENDING_SEGMENT) {
-            rc = pending_write_segment(database, &op->segment);
-        } else if (op->kind == PENDING_RUN_REMOVE) {
-            rc = remove_run(database, op->id);
-        } else {
-            sqlite3_stmt *statement = database_statement(database, statement_of(op->kind));
-            if (!statement)
-                return database->failure;
-            bind_op(statement, op);
-            rc = database_run(database, statement);
-        }
+        int rc = write_op(database, &pending->ops[i]);
         if (rc)
             return rc;
     }

@@ -34,12 +34,14 @@
     X(LAYOUT_FIND, "SELECT id FROM layouts WHERE digest = ?1")                                     \
     X(LAYOUT_GET, "SELECT digest, records, data FROM layouts WHERE id = ?1")                       \
     X(CHUNK_ADD, "INSERT INTO chunks (id, address, records, bytes, type_column, argument_column,"  \
-                 " state_column, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")                   \
+                 " state_column) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")                             \
     X(CHUNK_REFILL, "UPDATE chunks SET bytes = ?2, type_column = ?3, argument_column = ?4,"        \
-                    " state_column = ?5, data = ?6 WHERE id = ?1")                                 \
-    X(CHUNK_FIND, "SELECT id, bytes = 0 FROM chunks WHERE address = ?1")                        \
-    X(CHUNK_GET, "SELECT records, type_column, argument_column, state_column, data"                \
-                 " FROM chunks WHERE id = ?1")                                                     \
+                    " state_column = ?5 WHERE id = ?1")                                            \
+    X(CHUNK_BLOB_ADD, "INSERT INTO chunk_blobs (chunk, data) VALUES (?1, ?2)")                     \
+    X(CHUNK_FIND, "SELECT id, bytes = 0 FROM chunks WHERE address = ?1")                           \
+    X(CHUNK_GET, "SELECT c.records, c.type_column, c.argument_column, c.state_column, b.data"      \
+                 " FROM chunks AS c LEFT JOIN chunk_blobs AS b ON b.chunk = c.id"                  \
+                 " WHERE c.id = ?1")                                                               \
     /* runs and streams */                                                                         \
     X(RUN_ADD, "INSERT INTO runs (id, run_id, name, status, world, started_unix_us)"               \
                " VALUES (?1, ?2, ?3, 'recording', ?4, ?5)")                                        \
@@ -139,11 +141,12 @@
                    " ORDER BY stream, tier, segment LIMIT ?4")                                     \
     X(GC_CHUNKS, "SELECT id, type_column, argument_column, state_column FROM chunks"               \
                  " WHERE id > ?1 ORDER BY id LIMIT ?2")                                            \
+    X(GC_REMOVE_BLOB, "DELETE FROM chunk_blobs WHERE chunk = ?1")                                  \
     X(GC_REMOVE_CHUNK, "DELETE FROM chunks WHERE id = ?1")                                         \
     X(GC_REMOVE_LAYOUT, "DELETE FROM layouts WHERE id = ?1")                                       \
     X(GC_REMOVE_COLUMN, "DELETE FROM columns WHERE id = ?1")                                       \
-    X(GC_THIN, "UPDATE chunks SET data = NULL, bytes = 0, type_column = NULL,"                     \
-               " argument_column = NULL, state_column = NULL WHERE id = ?1 AND data IS NOT NULL")  \
+    X(GC_THIN, "UPDATE chunks SET bytes = 0, type_column = NULL, argument_column = NULL,"          \
+               " state_column = NULL WHERE id = ?1 AND bytes > 0")                                 \
     X(PARTS_REMOVE, "DELETE FROM parts WHERE stream = ?1 AND segment = ?2")
 
 enum statement {

@@ -122,16 +122,22 @@ CREATE TABLE layouts (
     data BLOB NOT NULL
 );
 
--- The records of a (segment, tier), column by column. data is NULL once retention removed it.
+-- The records of a (segment, tier), by content. Without their blobs, so that finding an equal chunk
+-- and checking references read small pages.
 CREATE TABLE chunks (
     id INTEGER PRIMARY KEY,
     address BLOB NOT NULL UNIQUE CHECK (length(address) = 16),
     records INTEGER NOT NULL,
-    bytes INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,               -- of the blob; 0: retention removed it
     type_column INTEGER REFERENCES columns (id),
     argument_column INTEGER REFERENCES columns (id),
-    state_column INTEGER REFERENCES columns (id),
-    data BLOB
+    state_column INTEGER REFERENCES columns (id)
+);
+
+-- Column by column.
+CREATE TABLE chunk_blobs (
+    chunk INTEGER PRIMARY KEY REFERENCES chunks (id),
+    data BLOB NOT NULL
 );
 
 -- What a segment has on a tier: one row.
