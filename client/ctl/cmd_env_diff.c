@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <string.h>
 
 #include <diverge/error.h>
 
@@ -21,6 +22,16 @@ static void print_json(const struct engine_answer *answer, const struct source_r
     emit_u64(&emit, "equal_causes", answer->environment_equal_causes);
     answer_emit_environment(&emit, answer);
     emit_print(&emit);
+}
+
+/* Keys that differ, but for those that do so every time. */
+static size_t count_lasting(const struct engine_answer *answer)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < answer->n_environment; i++)
+        count += strcmp(answer->environment[i].class_name, "volatile") != 0;
+    return count;
 }
 
 static int run(int argc, const char *const *argv)
@@ -49,7 +60,7 @@ static int run(int argc, const char *const *argv)
                              text_things(answer->n_environment, "key")),
                   text_width());
     }
-    status = answer->n_environment ? CTL_DIFFER : CTL_SAME;
+    status = count_lasting(answer) ? CTL_DIFFER : CTL_SAME;
     engine_answer_free(answer);
     return status;
 }
@@ -58,7 +69,7 @@ static const char *const description[] = {
     "Compares what was recorded about the two runs: causes (versions, devices, threads, seeds, "
     "flags, arguments, the state of the source tree) first, then context (host, paths), then what "
     "differs every time (pids, times).",
-    "Exits 0 when all is equal, else 1.",
+    "Exits 1 when a cause or the context differs, else 0.",
     NULL,
 };
 

@@ -73,6 +73,9 @@ static int read_options(struct engine_options *ret)
     return status;
 }
 
+/* The daemon takes the request whether or not its answer, after the next commit, is waited for. */
+enum { NOTE_MS = 1 };
+
 /* So that retention keeps what stands around it. Nothing is said when it cannot be noted. */
 static void note_difference(const struct source_run *a, const struct source_run *b,
                             const struct engine_answer *answer)
@@ -90,7 +93,7 @@ static void note_difference(const struct source_run *a, const struct source_run 
         json_add_i64(request, "b", b->info.id);
         json_add_u64(request, "segment", answer->first->segment);
     }
-    if (!daemon_call(&link, request, DAEMON_TIMEOUT_MS, &reply, error))
+    if (!daemon_call(&link, request, NOTE_MS, &reply, error))
         cJSON_Delete(reply);
     dvg_control_close(&link);
 }

@@ -14,6 +14,10 @@ json 'o["schema"] == "divergectl.env-diff/1"'
 json '{"key": "num_threads", "class": "cause", "a": "1", "b": "2"} in o["environment"]'
 json 'o["environment"][0]["class"] == "cause"'
 expect 0 ctl env-diff a a
+record c
+expect 0 ctl env-diff a c
+out_has 'pid'
+expect 0 ctl env-diff a a
 out_has '0 keys different'
 expect 0 ctl first-diff a b
 out_has 'num_threads (A 1, B 2)'
