@@ -400,7 +400,7 @@ static void frames_stay_below_a_mebibyte(void **state)
         assert_int_equal(diverge_param_f32(f.lane, "w", bad, 1, DIVERGE_SIZES(2)), 0);
     assert_int_equal(close_session(), 0);
     assert_int_equal(receiver_count(&f.daemon.receiver, 2), COUNT);
-    assert_true(f.daemon.receiver.n_parts < 20);
+    assert_true(f.daemon.receiver.n_parts >= 4); /* 3.6 MB in frames of at most one */
 }
 
 static void daemon_that_takes_only_smaller_frames_is_refused(void **state)
