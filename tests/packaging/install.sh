@@ -28,7 +28,7 @@ for file in bin/diverged bin/divergectl include/diverge/diverge.h lib/systemd/us
     [[ -s $prefix/$file ]] || fail "$file is missing or empty"
 done
 for page in diverged divergectl; do
-    grep -q "^\.TH \"\?$page\"\? \"\?1" "$prefix/share/man/man1/$page.1" || fail "$page.1 has no title"
+    grep -qi "^\.TH \"\?$page\"\? \"\?1" "$prefix/share/man/man1/$page.1" || fail "$page.1 has no title"
 done
 bash -n "$prefix/share/bash-completion/completions/divergectl"
 head -n 1 "$prefix/share/zsh/site-functions/_divergectl" | grep -q '^#compdef divergectl' ||
