@@ -39,14 +39,6 @@ static bool is_name(const char *name)
            strlen(name) < 120;
 }
 
-static const char *metadata_of(const struct trace_run *run, const char *key)
-{
-    for (uint32_t i = 0; i < run->n_metadata; i++)
-        if (!strcmp(run->metadata[i].key, key) && *run->metadata[i].value)
-            return run->metadata[i].value;
-    return NULL;
-}
-
 /* Takes what was not given from the run to be like. */
 static int take_after(const char *who)
 {
@@ -57,8 +49,6 @@ static int take_after(const char *who)
         return status;
     if (!options.level && run.trace->n_streams)
         options.level = mem_string(text_tier(run.trace->streams[0].level));
-    if (!options.steps)
-        options.steps = metadata_of(run.trace, "diverge.steps");
     if (!options.name)
         options.name = mem_string(run.info.name);
     return EX_OK;
@@ -240,13 +230,13 @@ static const struct cmd_option rows[] = {
      .type = CMD_STRING,
      .value = &options.steps,
      .argument = "LIST",
-     .help = "record more than pulse in these steps alone, such as 100:103,200"},
+     .help = "record more than pulse in these steps alone, such as 100:103,200 or ::16"},
     {.name = "like",
      .type = CMD_STRING,
      .value = &options.like,
      .argument = "RUN",
      .words = CMD_WORDS_RUN,
-     .help = "name, level and steps of this run, where they are not given"},
+     .help = "name and level of this run, where they are not given"},
     {.name = "quiet",
      .letter = 'q',
      .type = CMD_FLAG,
