@@ -18,6 +18,7 @@ enum { WIDTH = 4 };
 
 struct plan {
     uint64_t steps;
+    uint64_t resume;     /* steps trained before anything is recorded, as after a restart */
     int64_t op_fault;    /* step at which the op's output differs; -1: none */
     int64_t param_fault; /* boundary at which the weight differs */
     int64_t lr_fault;    /* step at which lr differs */
@@ -71,6 +72,19 @@ static void run_op(struct diverge_session *session, struct diverge_lane *lane, c
     diverge_op_end(lane);
 }
 
+/* One step of arithmetic; weights stay bounded. */
+static void compute(const struct plan *plan, uint64_t k, float output[WIDTH])
+{
+    for (int i = 0; i < WIDTH; i++)
+        output[i] = weight[i] * (float)((plan->resume + k) % 5 + 1);
+}
+
+static void update(const float output[WIDTH])
+{
+    for (int i = 0; i < WIDTH; i++)
+        weight[i] = 0.9f * weight[i] + 0.01f * output[i] + 0.1f * (float)(i + 1);
+}
+
 static void record_step(struct diverge_session *session, struct diverge_lane *lane,
                         const struct plan *plan, uint64_t k)
 {
@@ -84,11 +98,10 @@ static void record_step(struct diverge_session *session, struct diverge_lane *la
     double sum = 0;
 
     diverge_step(session, k);
-    diverge_counter(session, "global_step", (int64_t)k * 10);
+    diverge_counter(session, "global_step", (int64_t)(plan->resume + k) * 10);
     diverge_phase(lane, DIVERGE_PHASE_FORWARD);
     diverge_scope(lane, diverge_name(session, plan->scope));
-    for (int i = 0; i < WIDTH; i++)
-        output[i] = weight[i] * (float)(k % 5 + 1);
+    compute(plan, k, output);
     if ((int64_t)k == plan->op_fault)
         output[1] += 0.25f;
     if ((int64_t)k == plan->nan_at)
@@ -107,9 +120,18 @@ static void record_step(struct diverge_session *session, struct diverge_lane *la
     diverge_record_float(lane, &loss, sum);
     diverge_phase(lane, DIVERGE_PHASE_OPTIMIZER);
     diverge_record_float(lane, &lr, (int64_t)k == plan->lr_fault ? 0.009 : 0.0095);
-    for (int i = 0; i < WIDTH; i++)
-        weight[i] =
-            0.9f * weight[i] + 0.01f * output[i] + 0.1f * (float)(i + 1); /* stays bounded */
+    update(output);
+}
+
+static void train_unseen(const struct plan *plan)
+{
+    const struct plan from_start = {0};
+    float output[WIDTH];
+
+    for (uint64_t k = 0; k < plan->resume; k++) {
+        compute(&from_start, k, output);
+        update(output);
+    }
 }
 
 static int train(const struct plan *plan)
@@ -125,6 +147,7 @@ static int train(const struct plan *plan)
 
     for (int i = 0; i < WIDTH; i++)
         weight[i] = (float)(i + 1);
+    train_unseen(plan);
     record_boundary(session, lane, plan, 0);
     for (uint64_t k = 0; k < plan->steps; k++) {
         record_step(session, lane, plan, k);
@@ -150,7 +173,7 @@ static void read_options(int argc, char **argv, struct plan *plan)
         {"lr-fault", 1, NULL, 'l'}, {"nan-at", 1, NULL, 'n'},   {"extra-op", 1, NULL, 'e'},
         {"kill-at", 1, NULL, 'k'},  {"scope", 1, NULL, 'c'},    {"threads", 1, NULL, 't'},
         {"status", 1, NULL, 'x'},   {"signal", 1, NULL, 'g'},   {"wait", 0, NULL, 'w'},
-        {NULL, 0, NULL, 0},
+        {"resume", 1, NULL, 'r'},   {NULL, 0, NULL, 0},
     };
     int option;
 
@@ -158,6 +181,9 @@ static void read_options(int argc, char **argv, struct plan *plan)
         switch (option) {
         case 's':
             plan->steps = strtoull(optarg, NULL, 10);
+            break;
+        case 'r':
+            plan->resume = strtoull(optarg, NULL, 10);
             break;
         case 'o':
             plan->op_fault = atoll(optarg);
