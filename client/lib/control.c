@@ -142,7 +142,7 @@ int dvg_control_call(struct dvg_control_link *link, const char *json, size_t siz
     dvg_buffer_fini(&frame);
     if (rc)
         return rc;
-    struct dvg_control reply;
+    struct dvg_control reply = {0};
     while ((rc = take_reply(link, &reply)) == 0) {
         rc = wait_for(link, POLLIN, end_ns);
         if (!rc)
