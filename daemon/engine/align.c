@@ -155,7 +155,9 @@ static void join(struct aligner *aligner, uint32_t a, uint32_t b)
     aligner->to->map[SIDE_B][b] = a;
 }
 
-/* The records of two matched calls: one by one, or by role, slot and name where the lists differ. */
+/*
+ * The records of two matched calls: one by one, or by role, slot and name where the lists differ.
+ */
 static void join_calls(struct aligner *aligner, const struct call *a, const struct call *b)
 {
     if (a->signature == b->signature && a->count == b->count) {
@@ -180,8 +182,7 @@ static void join_calls(struct aligner *aligner, const struct call *a, const stru
 
 static struct sequence make_sequence(struct pool *arena, const struct call *calls, size_t count)
 {
-    struct sequence sequence = {.tokens = POOL_ARRAY(arena, struct token, count),
-                                .count = count};
+    struct sequence sequence = {.tokens = POOL_ARRAY(arena, struct token, count), .count = count};
     for (size_t i = 0; i < count; i++)
         sequence.tokens[i] = (struct token){.kind = calls[i].op,
                                             .exact = calls[i].signature,
@@ -231,15 +232,13 @@ static uint32_t *new_map(struct pool *arena, uint32_t count)
     return map;
 }
 
-static void compute(struct engine *engine, struct alignment *alignment,
-                    const struct trace_chunk *a, const struct trace_chunk *b)
+static void compute(struct engine *engine, struct alignment *alignment, const struct trace_chunk *a,
+                    const struct trace_chunk *b)
 {
     alignment->map[SIDE_A] = new_map(&alignment->arena, a->count);
     alignment->map[SIDE_B] = new_map(&alignment->arena, b->count);
-    struct aligner aligner = {.engine = engine,
-                              .arena = &alignment->arena,
-                              .to = alignment,
-                              .chunk = {a, b}};
+    struct aligner aligner = {
+        .engine = engine, .arena = &alignment->arena, .to = alignment, .chunk = {a, b}};
     struct calls calls_a = find_calls(engine, aligner.arena, SIDE_A, a);
     struct calls calls_b = find_calls(engine, aligner.arena, SIDE_B, b);
     if (calls_a.count)

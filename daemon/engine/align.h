@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which record of A is which record of B, within one tier of a segment. Equal layouts: record by
- * record. Otherwise calls are matched inside each group of equal (lane, phase, region, micro-step, scope):
- * first as many as possible in order, then, among equally good ways, the one that pairs equal values, so that
- * an inserted op is told from its neighbours of the same name.
+ * record. Otherwise calls are matched inside each group of equal (lane, phase, region, micro-step,
+ * scope): first as many as possible in order, then, among equally good ways, the one that pairs
+ * equal values, so that an inserted op is told from its neighbours of the same name.
  */
 #ifndef DAEMON_ENGINE_ALIGN_H
 #define DAEMON_ENGINE_ALIGN_H
@@ -21,8 +21,8 @@ struct alignment {
 };
 
 /*
- * Owned by the engine, valid until ALIGNMENT_CACHE more were made. One alignment a pair of layouts is kept;
- * `again`: make it anew for these chunks' values.
+ * Owned by the engine, valid until ALIGNMENT_CACHE more were made. One alignment a pair of layouts
+ * is kept; `again`: make it anew for these chunks' values.
  */
 const struct alignment *align_chunks(struct engine *engine, enum diverge_tier tier,
                                      const struct trace_chunk *a, const struct trace_chunk *b,

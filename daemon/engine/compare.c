@@ -16,12 +16,12 @@ struct outcome {
     struct pairing pairing;
     struct scan scans[LEVEL_TIERS];
     bool differs;
-    uint64_t segment;   /* of the first difference */
-    uint32_t category;  /* place in the segment, to choose between ranks */
+    uint64_t segment;  /* of the first difference */
+    uint32_t category; /* place in the segment, to choose between ranks */
     bool pruned;
     bool after_gap;
-    bool init_differs;  /* the initialisation does, whatever comes later */
-    uint64_t matched;   /* records compared one by one */
+    bool init_differs; /* the initialisation does, whatever comes later */
+    uint64_t matched;  /* records compared one by one */
     uint64_t only[SIDES];
     uint64_t unread;
     uint64_t boundaries, steps; /* segments looked at one by one */
@@ -66,11 +66,14 @@ static void add_notes(struct engine *engine, const struct view *view)
         for (i++; i < view->n_notes && continues(view, view->notes[i - 1], view->notes[i]); i++)
             note.count++;
         POOL_PUSH(engine->keep, answer->structure, answer->n_structure, engine->notes_capacity,
-                   note);
+                  note);
     }
 }
 
-/* An input that differs in its call's arguments alone stands for the call: its output is the place. */
+/*
+ * An input that differs in its call's arguments alone stands for the call: its output is the
+ * place.
+ */
 static const struct item *stand_for_call(const struct view *view, const struct item *first)
 {
     static const enum diverge_role roles[] = {DIVERGE_ROLE_ATTR, DIVERGE_ROLE_OUTPUT,
@@ -85,8 +88,8 @@ static const struct item *stand_for_call(const struct view *view, const struct i
 }
 
 /*
- * The first difference of a segment. Lanes have no order among each other: where the first in lane order only
- * received its difference, an origin in another lane explains it better.
+ * The first difference of a segment. Lanes have no order among each other: where the first in lane
+ * order only received its difference, an origin in another lane explains it better.
  */
 static const struct item *first_item(const struct engine *engine, const struct view *view)
 {
@@ -124,8 +127,7 @@ static void note_view(struct engine *engine, struct outcome *outcome, const stru
     add_notes(engine, view);
 }
 
-static void take_difference(struct engine *engine, struct outcome *outcome,
-                            const struct view *view)
+static void take_difference(struct engine *engine, struct outcome *outcome, const struct view *view)
 {
     const struct item *first = first_item(engine, view);
     if (!first && !view->pruned)
@@ -137,8 +139,7 @@ static void take_difference(struct engine *engine, struct outcome *outcome,
     outcome->category = first ? first->category : 0;
     outcome->after_gap =
         view->segment >= pairing->first_gap || view->segment > pairing->first_unread;
-    outcome->finding =
-        first ? finding_new(engine, view, first) : finding_of_pruned(engine, view);
+    outcome->finding = first ? finding_new(engine, view, first) : finding_of_pruned(engine, view);
 }
 
 static uint64_t next_segment(const struct outcome *outcome)
@@ -175,7 +176,10 @@ static void look_at_init(struct engine *engine, struct outcome *outcome)
     view_release(engine, view);
 }
 
-/* Whether the state at the first boundary is known on both sides: only then does it judge the initialisation. */
+/*
+ * Whether the state at the first boundary is known on both sides: only then does it judge the
+ * initialisation.
+ */
 static bool has_first_state(struct engine *engine, const struct pairing *pairing)
 {
     uint64_t segment = pairing->first_boundary[SIDE_A];
@@ -199,7 +203,8 @@ static void take_init(struct engine *engine, struct outcome *outcome)
 static void search_rank(struct engine *engine, struct outcome *outcome)
 {
     const struct pairing *pairing = &outcome->pairing;
-    uint64_t end = NO_SEGMENT; /* once a tier differs, the others need to be searched up to there only */
+    uint64_t end =
+        NO_SEGMENT; /* once a tier differs, the others need to be searched up to there only */
     for (int tier = 0; tier < LEVEL_TIERS; tier++) {
         struct scan *scan = &outcome->scans[tier];
         if (!pairing->tier[tier])
@@ -230,7 +235,10 @@ static void search_rank(struct engine *engine, struct outcome *outcome)
     }
 }
 
-/* Equal rows before the end count in full; what view_load matched record by record was added before. */
+/*
+ * Equal rows before the end count in full; what view_load matched record by record was added
+ * before.
+ */
 static void count_rank(struct engine *engine, struct outcome *outcome)
 {
     struct engine_answer *answer = engine->answer;
@@ -291,22 +299,26 @@ static void reason_about_stream(struct engine *engine, int side, const struct pa
         gap = gap || stream->tiers[tier].has_gap;
     }
     if (!stream->ended)
-        engine_reason(engine, pool_format(engine->keep, "rank %u of %s did not end properly: "
-                                           "records after its last boundary may be missing",
-                                           pairing->rank, name));
+        engine_reason(engine, pool_format(engine->keep,
+                                          "rank %u of %s did not end properly: "
+                                          "records after its last boundary may be missing",
+                                          pairing->rank, name));
     else if (stream->outcome != DIVERGE_OUTCOME_COMPLETE)
         engine_reason(engine,
                       pool_format(engine->keep, "rank %u of %s failed", pairing->rank, name));
     if (dropped > 0)
         engine_reason(engine, pool_format(engine->keep, "rank %u of %s dropped %llu records",
-                                           pairing->rank, name, (unsigned long long)dropped));
+                                          pairing->rank, name, (unsigned long long)dropped));
     if (gap)
-        engine_reason(engine, pool_format(engine->keep, "rank %u of %s has a gap: a segment is "
-                                           "not complete", pairing->rank, name));
+        engine_reason(engine, pool_format(engine->keep,
+                                          "rank %u of %s has a gap: a segment is "
+                                          "not complete",
+                                          pairing->rank, name));
     if (unread > 0)
-        engine_reason(engine, pool_format(engine->keep, "%llu records of rank %u of %s could not "
-                                           "be read when they were taken",
-                                           (unsigned long long)unread, pairing->rank, name));
+        engine_reason(engine, pool_format(engine->keep,
+                                          "%llu records of rank %u of %s could not "
+                                          "be read when they were taken",
+                                          (unsigned long long)unread, pairing->rank, name));
 }
 
 static uint64_t end_of(const struct engine *engine, const struct pairing *pairing, int side)
@@ -331,8 +343,8 @@ static void reason_about_length(struct engine *engine, const struct pairing *pai
     b = b < wanted ? b : wanted;
     if (a != b)
         engine_reason(engine, pool_format(engine->keep, "rank %u of A goes to %s, of B to %s",
-                                           pairing->rank, segment_text(&engine->scratch, a),
-                                           segment_text(&engine->scratch, b)));
+                                          pairing->rank, segment_text(&engine->scratch, a),
+                                          segment_text(&engine->scratch, b)));
 }
 
 static void reason_about_rank(struct engine *engine, const struct outcome *outcome)
@@ -342,9 +354,10 @@ static void reason_about_rank(struct engine *engine, const struct outcome *outco
         reason_about_stream(engine, side, pairing);
     reason_about_length(engine, pairing);
     if (outcome->unread > 0)
-        engine_reason(engine, pool_format(engine->keep, "%llu records of rank %u could not be "
-                                           "compared: they could not be read on a side",
-                                           (unsigned long long)outcome->unread, pairing->rank));
+        engine_reason(engine, pool_format(engine->keep,
+                                          "%llu records of rank %u could not be "
+                                          "compared: they could not be read on a side",
+                                          (unsigned long long)outcome->unread, pairing->rank));
 }
 
 /* ---- agreement and bracket ------------------------------------------------------------------- */
@@ -376,7 +389,8 @@ static uint64_t agreed_boundary(struct engine *engine, const struct outcome *out
         struct trace_head head; /* a tier without boundary rows says nothing about boundaries */
         for (int side = 0; side < SIDES; side++)
             if (side_head_from(engine, side, pairing->stream[side], (enum diverge_tier)tier, 1,
-                               &head) && segment_is_boundary(head.segment))
+                               &head) &&
+                segment_is_boundary(head.segment))
                 return NO_SEGMENT;
     }
     if (end <= 1 || end <= pairing->low)
@@ -438,8 +452,8 @@ static bool step_is_one_sided(struct engine *engine, const struct pairing *pairi
 }
 
 /*
- * Where the state was not recorded at the boundary right before the difference, the difference arose
- * somewhere since the last one that was.
+ * Where the state was not recorded at the boundary right before the difference, the difference
+ * arose somewhere since the last one that was.
  */
 static void set_bracket(struct engine *engine, const struct outcome *outcome)
 {
@@ -450,8 +464,7 @@ static void set_bracket(struct engine *engine, const struct outcome *outcome)
     uint64_t before = segment_is_step(segment) ? segment - 1 : segment - 2;
     if (segment <= 1 || segment == pairing->low || tier < 0 || before < pairing->low)
         return;
-    bool step_known = segment_is_step(segment) ||
-                      !step_is_one_sided(engine, pairing, segment - 1);
+    bool step_known = segment_is_step(segment) || !step_is_one_sided(engine, pairing, segment - 1);
     uint64_t last = search_last_boundary(engine, pairing, (enum diverge_tier)tier, segment);
     if (both_have(engine, pairing, tier, before) && step_known)
         return;
@@ -484,9 +497,10 @@ static bool same_fingerprint(struct engine *engine, const struct trace_stream *a
 {
     if (strcmp(a->fingerprint_id, b->fingerprint_id) == 0)
         return true;
-    engine_reason(engine, pool_format(engine->keep, "rank %u: fingerprints are of another kind: "
-                                       "%s in A, %s in B", a->rank, a->fingerprint_id,
-                                       b->fingerprint_id));
+    engine_reason(engine, pool_format(engine->keep,
+                                      "rank %u: fingerprints are of another kind: "
+                                      "%s in A, %s in B",
+                                      a->rank, a->fingerprint_id, b->fingerprint_id));
     return false;
 }
 
@@ -497,17 +511,16 @@ static void reason_about_missing(struct engine *engine, int side)
     for (uint32_t i = 0; i < other->n_streams; i++) {
         uint32_t rank = other->streams[i].rank;
         if (is_wanted(engine, rank) && !stream_of(run, rank))
-            engine_reason(engine, pool_format(engine->keep, "rank %u of %s was not recorded",
-                                               rank, SIDE_NAMES[side]));
+            engine_reason(engine, pool_format(engine->keep, "rank %u of %s was not recorded", rank,
+                                              SIDE_NAMES[side]));
     }
     if (engine->options->rank < 0 && run->world > run->n_streams)
         engine_reason(engine, pool_format(engine->keep, "%s declared %u ranks, %u were recorded",
-                                           SIDE_NAMES[side], run->world, run->n_streams));
+                                          SIDE_NAMES[side], run->world, run->n_streams));
     if (engine->options->rank >= 0 &&
-        (engine->options->rank > UINT32_MAX ||
-         !stream_of(run, (uint32_t)engine->options->rank)))
+        (engine->options->rank > UINT32_MAX || !stream_of(run, (uint32_t)engine->options->rank)))
         engine_reason(engine, pool_format(engine->keep, "rank %lld of %s was not recorded",
-                                           (long long)engine->options->rank, SIDE_NAMES[side]));
+                                          (long long)engine->options->rank, SIDE_NAMES[side]));
 }
 
 static void compare_rank(struct engine *engine, struct outcome *outcome)
@@ -542,8 +555,7 @@ static struct outcome *compare_ranks(struct engine *engine, size_t *ret_count)
             engine->shift = search_shift(engine, stream, other);
         shifted = true;
         struct outcome *outcome = &outcomes[count++];
-        outcome->pairing =
-            (struct pairing){.rank = stream->rank, .stream = {stream, other}};
+        outcome->pairing = (struct pairing){.rank = stream->rank, .stream = {stream, other}};
         compare_rank(engine, outcome);
     }
     *ret_count = count;
@@ -580,14 +592,16 @@ static struct outcome *choose_first(struct engine *engine, struct outcome *outco
         if (!outcomes[i].differs)
             continue;
         POOL_PUSH(engine->keep, answer->candidates, answer->n_candidates,
-                   engine->candidates_capacity, outcomes[i].finding);
+                  engine->candidates_capacity, outcomes[i].finding);
         if (!first || is_earlier(&outcomes[i], first))
             first = &outcomes[i];
     }
     return first;
 }
 
-/* ---- what else the answer says ---------------------------------------------------------------- */
+/*
+ * ---- what else the answer says ----------------------------------------------------------------
+ */
 
 /* Generators, counters and flags that differ first: notes, never a difference. */
 static void note_evidence(struct engine *engine, const struct outcome *outcome)
@@ -651,8 +665,7 @@ static void list_following(struct engine *engine, const struct outcome *outcome,
                            const struct view *view, const struct item *first)
 {
     for (size_t i = 0; i < view->n_differences; i++)
-        if (view->differences[i] != first &&
-            engine->answer->n_also < note_limit(engine))
+        if (view->differences[i] != first && engine->answer->n_also < note_limit(engine))
             add_also(engine, finding_new(engine, view, view->differences[i]));
     struct pairing pairing = outcome->pairing;
     pairing.low = view->segment + 1;
@@ -723,9 +736,7 @@ static void settle_result(struct engine *engine, bool differs)
     struct engine_answer *answer = engine->answer;
     if (!differs && answer->compared.records == 0)
         engine_reason(engine, "nothing was compared: no segment was recorded on both sides");
-    answer->result = differs              ? ENGINE_DIFFER
-                     : answer->n_reasons ? ENGINE_UNVERIFIED
-                                           : ENGINE_SAME;
+    answer->result = differs ? ENGINE_DIFFER : answer->n_reasons ? ENGINE_UNVERIFIED : ENGINE_SAME;
 }
 
 void compare_runs(struct engine *engine)

@@ -108,8 +108,8 @@ static bool type_is_sound(const struct trace_type *type)
 static bool site_is_sound(const struct trace_site *site)
 {
     return site && (unsigned)site->phase < DIVERGE_PHASE_COUNT &&
-           (unsigned)site->role < DIVERGE_ROLE_COUNT && site->lane && site->region &&
-           site->scope && site->op && site->name;
+           (unsigned)site->role < DIVERGE_ROLE_COUNT && site->lane && site->region && site->scope &&
+           site->op && site->name;
 }
 
 static bool types_are_sound(const struct trace_chunk *chunk)
@@ -154,7 +154,7 @@ const struct trace_chunk *side_load(struct engine *engine, int side,
         return NULL;
     /* Room first: once the source gave the chunk, nothing may fail before it is listed. */
     engine->loaded = pool_grow(&engine->scratch, engine->loaded, engine->n_loaded,
-                                &engine->loaded_capacity, sizeof(engine->loaded[0]));
+                               &engine->loaded_capacity, sizeof(engine->loaded[0]));
     struct trace_chunk *chunk = NULL;
     int status = source->load(source->ctx, stream->id, tier, (uint64_t)own, &chunk);
     if (status == DIVERGE_ENOTFOUND)
@@ -221,5 +221,5 @@ const char *segment_text(struct pool *arena, uint64_t segment)
     if (segment == 0)
         return "the initialisation";
     return pool_format(arena, "%s %llu", segment_is_boundary(segment) ? "boundary" : "step",
-                        (unsigned long long)segment_number(segment));
+                       (unsigned long long)segment_number(segment));
 }

@@ -69,8 +69,8 @@ struct pairing {
 _Noreturn void engine_fail(struct engine *engine, int status);
 
 /*
- * The row of the greatest segment <= `segment`, and of the smallest >= `segment`. False: there is none.
- * Segments in and out are A's numbers.
+ * The row of the greatest segment <= `segment`, and of the smallest >= `segment`. False: there is
+ * none. Segments in and out are A's numbers.
  */
 bool side_head_at(struct engine *engine, int side, const struct trace_stream *stream,
                   enum diverge_tier tier, uint64_t segment, struct trace_head *ret);

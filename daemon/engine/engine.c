@@ -118,7 +118,10 @@ static int engine_finish(struct engine *engine, int status, struct engine_answer
     return 0;
 }
 
-/* Runs `work`; a failure in it comes back here. The engine lives in the caller's frame, as setjmp wants it. */
+/*
+ * Runs `work`; a failure in it comes back here. The engine lives in the caller's frame, as setjmp
+ * wants it.
+ */
 static int run_guarded(struct engine *engine, void (*work)(struct engine *engine))
 {
     if (setjmp(engine->unwind) == 0)

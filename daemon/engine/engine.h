@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine: where do two runs first part, and what does the evidence say. Pure: no I/O, no threads, no
- * clock; reads through struct trace_source, allocates from the answer's arena.
+ * The engine: where do two runs first part, and what does the evidence say. Pure: no I/O, no
+ * threads, no clock; reads through struct trace_source, allocates from the answer's arena.
  */
 #ifndef DAEMON_ENGINE_ENGINE_H
 #define DAEMON_ENGINE_ENGINE_H
@@ -13,13 +13,13 @@
 #include "daemon/engine/trace.h"
 
 struct engine_options {
-    int64_t rank;           /* only this rank; -1: all */
-    uint64_t first_step;    /* compare steps [first_step, last_step] only */
-    uint64_t last_step;     /* UINT64_MAX: no limit */
-    int64_t offset;         /* B's boundary 0 is A's boundary `offset`; INT64_MIN: find it */
-    bool strict_structure;  /* structural notes count as differences */
-    bool all;               /* go on past the first origin: list the following ones in `also` */
-    size_t max_notes;       /* cap of `structure` and `also` [100] */
+    int64_t rank;          /* only this rank; -1: all */
+    uint64_t first_step;   /* compare steps [first_step, last_step] only */
+    uint64_t last_step;    /* UINT64_MAX: no limit */
+    int64_t offset;        /* B's boundary 0 is A's boundary `offset`; INT64_MIN: find it */
+    bool strict_structure; /* structural notes count as differences */
+    bool all;              /* go on past the first origin: list the following ones in `also` */
+    size_t max_notes;      /* cap of `structure` and `also` [100] */
     /* rename sites of B before comparing: pairs (from, to) of scope or name prefixes */
     const char *const (*map)[2];
     size_t n_map;
@@ -124,9 +124,9 @@ struct engine_answer {
     bool has_bracket;
     bool bracket_has_last;
     uint64_t bracket_last_equal, bracket_first_differ; /* segment indices */
-    struct engine_finding *first;        /* NULL: none */
-    struct engine_finding *beyond_noise; /* NULL: none */
-    struct engine_finding **candidates;  /* one a rank that differs */
+    struct engine_finding *first;                      /* NULL: none */
+    struct engine_finding *beyond_noise;               /* NULL: none */
+    struct engine_finding **candidates;                /* one a rank that differs */
     size_t n_candidates;
     struct engine_verdict verdict;
     struct engine_note *structure;
@@ -138,9 +138,9 @@ struct engine_answer {
     uint64_t environment_equal_causes;
     const char **reasons; /* why the result is not better */
     size_t n_reasons;
-    int64_t offset;         /* as used: B's boundary 0 is A's boundary `offset` */
-    uint64_t loss_segment;  /* step at which the loss first differs; 0: it does not or there is none */
-    void *arena;            /* owns all of the above */
+    int64_t offset;        /* as used: B's boundary 0 is A's boundary `offset` */
+    uint64_t loss_segment; /* step at which the loss first differs; 0: none does */
+    void *arena;           /* owns all of the above */
 };
 
 /* Compares run `a` of source `sa` with run `b` of `sb`; *ret is owned by the caller. */

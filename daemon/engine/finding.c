@@ -43,8 +43,7 @@ bool dtype_is_float(enum diverge_dtype dtype)
 
 /* ---- one record ----------------------------------------------------------------------------- */
 
-static const struct trace_nonfinite *find_nonfinite(const struct trace_chunk *chunk,
-                                                    uint32_t index)
+static const struct trace_nonfinite *find_nonfinite(const struct trace_chunk *chunk, uint32_t index)
 {
     uint32_t low = 0, high = chunk->n_nonfinite;
     while (low < high) {
@@ -54,9 +53,8 @@ static const struct trace_nonfinite *find_nonfinite(const struct trace_chunk *ch
         else
             high = middle;
     }
-    return low < chunk->n_nonfinite && chunk->nonfinite[low].index == index
-               ? &chunk->nonfinite[low]
-               : NULL;
+    return low < chunk->n_nonfinite && chunk->nonfinite[low].index == index ? &chunk->nonfinite[low]
+                                                                            : NULL;
 }
 
 bool item_is_nonfinite(const struct view *view, const struct item *item, int side)
@@ -78,8 +76,8 @@ static const int64_t *copy_sizes(struct engine *engine, const struct trace_type 
     return sizes;
 }
 
-static void fill_statistics(struct engine_side *to, const struct trace_chunk *chunk,
-                            uint32_t index, const struct trace_type *type)
+static void fill_statistics(struct engine_side *to, const struct trace_chunk *chunk, uint32_t index,
+                            const struct trace_type *type)
 {
     const struct trace_nonfinite *counts = find_nonfinite(chunk, index);
     to->numel = type_numel(type);
@@ -169,8 +167,7 @@ double finding_distance(const struct view *view, const struct item *item)
         (a->sketch_size != 32 && a->sketch_size != 64) ||
         !type_same_shape(chunk_type(a, i), chunk_type(b, j)))
         return NAN;
-    double distance =
-        diverge_sketch_distance(sketch_a, sketch_b, a->sketch_size, (double)a->l2[i]);
+    double distance = diverge_sketch_distance(sketch_a, sketch_b, a->sketch_size, (double)a->l2[i]);
     return isfinite(distance) ? distance : NAN;
 }
 
@@ -256,7 +253,7 @@ struct engine_finding *finding_of_pruned(struct engine *engine, const struct vie
     struct engine_finding *finding = POOL_NEW(engine->keep, struct engine_finding);
     struct trace_site site = {.tier = view->pruned_tier,
                               .role = role_of_tier(view->pruned_tier),
-                              .phase = view->segment == 0                    ? DIVERGE_PHASE_INIT
+                              .phase = view->segment == 0                   ? DIVERGE_PHASE_INIT
                                        : segment_is_boundary(view->segment) ? DIVERGE_PHASE_BOUNDARY
                                                                             : DIVERGE_PHASE_FORWARD,
                               .lane = "",

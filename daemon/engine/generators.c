@@ -4,8 +4,8 @@
 #include <string.h>
 
 /*
- * Python's and NumPy's generators differ in every run that does not seed them, and training mostly draws
- * from neither.
+ * Python's and NumPy's generators differ in every run that does not seed them, and training mostly
+ * draws from neither.
  */
 static bool is_aside(const char *name)
 {
@@ -28,7 +28,7 @@ static struct generator *named(struct engine *engine, struct generators *list, s
     return &list->items[list->count - 1];
 }
 
-struct window { /* which records of a chunk count */
+struct window {      /* which records of a chunk count */
     uint32_t before; /* order below this, in `lane`; UINT32_MAX: all */
     const char *lane;
     bool last; /* later records replace earlier ones */
@@ -41,8 +41,8 @@ static void gather(struct engine *engine, const struct trace_chunk *chunk, int s
         const struct trace_site *site = chunk->layout->sites[i];
         if (site->role != DIVERGE_ROLE_RNG)
             continue;
-        if (window->before != UINT32_MAX && (strcmp(site->lane, window->lane) != 0 ||
-                                             chunk_order(chunk, i) >= window->before))
+        if (window->before != UINT32_MAX &&
+            (strcmp(site->lane, window->lane) != 0 || chunk_order(chunk, i) >= window->before))
             continue;
         struct generator *generator = named(engine, list, capacity, site->name);
         if (generator->has[side] && !window->last)
@@ -69,8 +69,8 @@ struct generators generators_at(struct engine *engine, const struct pairing *pai
     struct window window = {.before = UINT32_MAX, .last = last};
     for (int side = 0; side < SIDES; side++) {
         size_t mark = engine_mark(engine);
-        const struct trace_chunk *chunk = side_load(engine, side, pairing->stream[side],
-                                                    DIVERGE_TIER_EVIDENCE, segment);
+        const struct trace_chunk *chunk =
+            side_load(engine, side, pairing->stream[side], DIVERGE_TIER_EVIDENCE, segment);
         if (chunk && !chunk->pruned)
             gather(engine, chunk, side, &window, &list, &capacity);
         engine_release(engine, mark);

@@ -21,7 +21,10 @@ struct generators {
     size_t count;
 };
 
-/* States right before `item` of the view's segment (NULL: before the segment), and whether they change in it. */
+/*
+ * States right before `item` of the view's segment (NULL: before the segment), and whether they
+ * change in it.
+ */
 struct generators generators_before(struct engine *engine, const struct view *view,
                                     const struct item *item);
 /* States that a segment recorded: `last` ones, or the first. */

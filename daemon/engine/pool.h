@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that is freed all at once. An allocation that fails does not return: it jumps to the place the
- * arena's owner set, which frees everything. That keeps the engine's code free of a test after each
- * allocation, and is safe because the engine holds nothing but arenas and chunks, both listed in one struct.
+ * Memory that is freed all at once. An allocation that fails does not return: it jumps to the
+ * place the arena's owner set, which frees everything. That keeps the engine's code free of a test
+ * after each allocation, and is safe because the engine holds nothing but arenas and chunks, both
+ * listed in one struct.
  */
 #ifndef DAEMON_ENGINE_POOL_H
 #define DAEMON_ENGINE_POOL_H
@@ -32,9 +33,9 @@ char *pool_format(struct pool *arena, const char *format, ...)
 
 /* Room for one more item of a growing array; the old array stays in the arena. */
 void *pool_grow(struct pool *arena, void *items, size_t count, size_t *capacity, size_t size);
-#define POOL_PUSH(arena, items, count, capacity, item)                                            \
+#define POOL_PUSH(arena, items, count, capacity, item)                                             \
     do {                                                                                           \
-        (items) = pool_grow((arena), (items), (count), &(capacity), sizeof((items)[0]));          \
+        (items) = pool_grow((arena), (items), (count), &(capacity), sizeof((items)[0]));           \
         (items)[(count)++] = (item);                                                               \
     } while (0)
 

@@ -81,8 +81,7 @@ static void find_limits(struct engine *engine, struct pairing *pairing)
     uint64_t end_b = last_segment(engine, SIDE_B, pairing->stream[SIDE_B]);
     pairing->high = least(end_a, end_b);
     if (options->last_step < NO_SEGMENT / 4)
-        pairing->high =
-            least(pairing->high, diverge_segment_of_boundary(options->last_step + 1));
+        pairing->high = least(pairing->high, diverge_segment_of_boundary(options->last_step + 1));
     bool nothing = end_a == NO_SEGMENT || end_b == NO_SEGMENT ||
                    (pairing->resumed >= 0 && (a == NO_SEGMENT || b == NO_SEGMENT));
     if (nothing) {
@@ -103,9 +102,8 @@ void pairing_init(struct engine *engine, struct pairing *pairing)
     pairing->first_boundary[SIDE_B] = first_boundary(engine, SIDE_B, b);
     pairing->resumed = -1;
     if (pairing->first_boundary[SIDE_A] != pairing->first_boundary[SIDE_B])
-        pairing->resumed = pairing->first_boundary[SIDE_A] > pairing->first_boundary[SIDE_B]
-                               ? SIDE_A
-                               : SIDE_B;
+        pairing->resumed =
+            pairing->first_boundary[SIDE_A] > pairing->first_boundary[SIDE_B] ? SIDE_A : SIDE_B;
     else if (engine->shift != 0)
         pairing->resumed = engine->shift > 0 ? SIDE_B : SIDE_A;
     find_limits(engine, pairing);
@@ -147,8 +145,9 @@ static bool chain_limit(const struct pairing *pairing, enum diverge_tier tier, u
 }
 
 /*
- * The last segment of [low, limit] through which chains are equal; NO_SEGMENT: not even low. The end is tried
- * first, then the segment before it: tiers that differ mostly do so in the same segment.
+ * The last segment of [low, limit] through which chains are equal; NO_SEGMENT: not even low. The
+ * end is tried first, then the segment before it: tiers that differ mostly do so in the same
+ * segment.
  */
 static uint64_t search_chains(struct engine *engine, const struct pairing *pairing,
                               enum diverge_tier tier, uint64_t low, uint64_t limit)
@@ -198,8 +197,8 @@ static void scan_rows(struct engine *engine, const struct pairing *pairing, stru
         bool has[SIDES];
         uint64_t segment = NO_SEGMENT;
         for (int side = 0; side < SIDES; side++) {
-            has[side] = side_head_from(engine, side, pairing->stream[side], scan->tier, from,
-                                       &head[side]);
+            has[side] =
+                side_head_from(engine, side, pairing->stream[side], scan->tier, from, &head[side]);
             if (has[side])
                 segment = least(segment, head[side].segment);
         }
@@ -252,8 +251,7 @@ void scan_resume(struct engine *engine, const struct pairing *pairing, struct sc
     uint64_t limit;
     scan->deferred = false;
     if (chain_limit(pairing, scan->tier, &limit)) {
-        uint64_t equal =
-            search_chains(engine, pairing, scan->tier, scan->equal_through + 1, limit);
+        uint64_t equal = search_chains(engine, pairing, scan->tier, scan->equal_through + 1, limit);
         scan->equal_through = equal == NO_SEGMENT ? scan->equal_through : equal;
     }
     scan_rows(engine, pairing, scan, scan->equal_through + 1);
@@ -266,8 +264,8 @@ static void count_by_walking(struct engine *engine, const struct pairing *pairin
 {
     struct trace_head head;
     uint64_t from = pairing->low;
-    while (from < end && side_head_from(engine, SIDE_A, pairing->stream[SIDE_A], scan->tier, from,
-                                        &head) &&
+    while (from < end &&
+           side_head_from(engine, SIDE_A, pairing->stream[SIDE_A], scan->tier, from, &head) &&
            head.segment < end) {
         engine_tick(engine, end);
         count_segment(scan, head.segment);
@@ -276,7 +274,9 @@ static void count_by_walking(struct engine *engine, const struct pairing *pairin
     }
 }
 
-/* Rows of [first, last] without holes, or all of one kind: how many are boundaries is arithmetic. */
+/*
+ * Rows of [first, last] without holes, or all of one kind: how many are boundaries is arithmetic.
+ */
 static bool split_rows(struct scan *scan, uint64_t first, uint64_t last, uint64_t rows)
 {
     uint64_t span = last - first + 1;
@@ -339,8 +339,8 @@ uint64_t search_last_boundary(struct engine *engine, const struct pairing *pairi
 /* ---- the offset of a resumed run ------------------------------------------------------------- */
 
 /*
- * Boundaries loaded before giving up: two fresh runs of other seeds must not wait for a search through all of
- * their boundaries. --offset says it for runs that resumed later than that.
+ * Boundaries loaded before giving up: two fresh runs of other seeds must not wait for a search
+ * through all of their boundaries. --offset says it for runs that resumed later than that.
  */
 enum { SHIFT_BOUNDARIES = 1024 };
 
@@ -365,8 +365,7 @@ struct parameters {
 static bool read_parameters(struct engine *engine, int side, const struct trace_stream *stream,
                             uint64_t segment, struct parameters *ret)
 {
-    const struct trace_chunk *chunk =
-        side_load(engine, side, stream, DIVERGE_TIER_STEP, segment);
+    const struct trace_chunk *chunk = side_load(engine, side, stream, DIVERGE_TIER_STEP, segment);
     if (!chunk || chunk->pruned)
         return false;
     *ret = (struct parameters){.names = POOL_ARRAY(&engine->scratch, uint64_t, chunk->count),
@@ -381,7 +380,9 @@ static bool read_parameters(struct engine *engine, int side, const struct trace_
     return ret->count > 0;
 }
 
-/* Whether the parameters of this chunk are `wanted`, all of them. Stops at the first that is not. */
+/*
+ * Whether the parameters of this chunk are `wanted`, all of them. Stops at the first that is not.
+ */
 static bool same_parameters(const struct trace_chunk *chunk, const struct parameters *wanted)
 {
     size_t n = 0;
@@ -420,8 +421,8 @@ static uint64_t find_parameters(struct engine *engine, int side, const struct tr
 }
 
 /*
- * A parameter that both sides start with and that training changes right away: both are at the start of
- * training, so neither resumed.
+ * A parameter that both sides start with and that training changes right away: both are at the
+ * start of training, so neither resumed.
  */
 static bool both_are_fresh(struct engine *engine, const struct trace_stream *a,
                            const struct parameters first[SIDES])
@@ -436,13 +437,12 @@ static bool both_are_fresh(struct engine *engine, const struct trace_stream *a,
     } while (!segment_is_boundary(head.segment));
     if (!read_parameters(engine, SIDE_A, a, head.segment, &next))
         return false;
-    size_t n = first[SIDE_A].count < first[SIDE_B].count ? first[SIDE_A].count
-                                                         : first[SIDE_B].count;
+    size_t n =
+        first[SIDE_A].count < first[SIDE_B].count ? first[SIDE_A].count : first[SIDE_B].count;
     for (size_t i = 0; i < n && i < next.count; i++)
         if (first[SIDE_A].names[i] == first[SIDE_B].names[i] &&
             first[SIDE_A].values[i] == first[SIDE_B].values[i] &&
-            next.names[i] == first[SIDE_A].names[i] &&
-            next.values[i] != first[SIDE_A].values[i])
+            next.names[i] == first[SIDE_A].names[i] && next.values[i] != first[SIDE_A].values[i])
             return true;
     return false;
 }

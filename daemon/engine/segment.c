@@ -33,8 +33,7 @@ const struct trace_site *item_site(const struct view *view, const struct item *i
 bool type_same_shape(const struct trace_type *a, const struct trace_type *b)
 {
     return a->ndim == b->ndim &&
-           (a->ndim == 0 ||
-            memcmp(a->sizes, b->sizes, (size_t)a->ndim * sizeof(a->sizes[0])) == 0);
+           (a->ndim == 0 || memcmp(a->sizes, b->sizes, (size_t)a->ndim * sizeof(a->sizes[0])) == 0);
 }
 
 bool type_equal(const struct trace_type *a, const struct trace_type *b)
@@ -62,8 +61,7 @@ static bool is_evidence(const struct view *view, const struct item *item)
 static enum item_state compare_pair(const struct view *view, const struct item *item)
 {
     const struct trace_site *site = item_site(view, item);
-    bool same_type =
-        type_equal(item_type(view, item, SIDE_A), item_type(view, item, SIDE_B));
+    bool same_type = type_equal(item_type(view, item, SIDE_A), item_type(view, item, SIDE_B));
     if (site->flags & DIVERGE_FLAG_VOLATILE)
         return ITEM_EXCLUDED;
     if ((item_state_bits(view, item, SIDE_A) | item_state_bits(view, item, SIDE_B)) &
@@ -100,8 +98,8 @@ static bool must_exist(const struct trace_site *site)
 }
 
 /*
- * A process that resumed makes its optimizer state and accumulators anew: these ops come or go in the first
- * step after a resume and mean nothing.
+ * A process that resumed makes its optimizer state and accumulators anew: these ops come or go in
+ * the first step after a resume and mean nothing.
  */
 static bool is_benign(const struct view *view, const struct trace_site *site)
 {
@@ -134,9 +132,9 @@ static void judge(struct view *view, struct item *item)
     }
     view->matched[item->tier]++;
     item->state = (uint8_t)compare_pair(view, item);
-    item->argument_only =
-        item->state == ITEM_DIFFERS && item_value(view, item, SIDE_A) == item_value(view, item, SIDE_B) &&
-        type_equal(item_type(view, item, SIDE_A), item_type(view, item, SIDE_B));
+    item->argument_only = item->state == ITEM_DIFFERS &&
+                          item_value(view, item, SIDE_A) == item_value(view, item, SIDE_B) &&
+                          type_equal(item_type(view, item, SIDE_A), item_type(view, item, SIDE_B));
     if (is_evidence(view, item) && item->state == ITEM_DIFFERS)
         item->state = ITEM_EVIDENCE;
     if (item->state == ITEM_UNREAD)
@@ -278,8 +276,8 @@ static void place(struct placing *placing, struct item *item)
 {
     struct view *view = placing->view;
     const struct trace_site *site = item_site(view, item);
-    item->category = segment_is_boundary(view->segment) ? category_in_boundary(site)
-                                                        : category_in_step(site);
+    item->category =
+        segment_is_boundary(view->segment) ? category_in_boundary(site) : category_in_step(site);
     item->lane = lane_number(placing->engine, &placing->lanes, site->lane);
     if (item_has(item, SIDE_A) && item_has(item, SIDE_B))
         item->position = (uint64_t)item_order(view, item, SIDE_A) + item_order(view, item, SIDE_B);
@@ -304,8 +302,8 @@ static void renumber_lanes(struct placing *placing)
     qsort(sorted, lanes->count, sizeof(sorted[0]), by_name);
     uint32_t *rank = POOL_ARRAY(view_arena(placing->engine), uint32_t, lanes->count);
     for (size_t i = 0; i < lanes->count; i++) {
-        const char **at = bsearch(&lanes->names[i], sorted, lanes->count, sizeof(sorted[0]),
-                                  by_name);
+        const char **at =
+            bsearch(&lanes->names[i], sorted, lanes->count, sizeof(sorted[0]), by_name);
         rank[i] = (uint32_t)(at - sorted);
     }
     for (size_t i = 0; i < view->n_items; i++)
@@ -326,8 +324,8 @@ static struct item **select_items(struct engine *engine, struct view *view, unsi
 
 static void order_items(struct engine *engine, struct view *view)
 {
-    view->differences = select_items(engine, view, 1u << ITEM_DIFFERS | 1u << ITEM_MISSING,
-                                     &view->n_differences);
+    view->differences =
+        select_items(engine, view, 1u << ITEM_DIFFERS | 1u << ITEM_MISSING, &view->n_differences);
     view->evidence = select_items(engine, view, 1u << ITEM_EVIDENCE, &view->n_evidence);
     view->notes = select_items(engine, view, 1u << ITEM_NOTE, &view->n_notes);
     struct placing placing = {.engine = engine, .view = view};
@@ -353,14 +351,13 @@ static size_t count_items(const struct view *view)
     return count;
 }
 
-static size_t add_items(struct view *view, int tier, const struct alignment *alignment,
-                        size_t from)
+static size_t add_items(struct view *view, int tier, const struct alignment *alignment, size_t from)
 {
     uint32_t n_a = view->chunk[SIDE_A][tier]->count, n_b = view->chunk[SIDE_B][tier]->count;
     size_t n = from;
     for (uint32_t i = 0; i < n_a; i++)
-        view->items[n++] = (struct item){
-            .tier = (uint8_t)tier, .index = {i, align_other(alignment, SIDE_A, i)}};
+        view->items[n++] =
+            (struct item){.tier = (uint8_t)tier, .index = {i, align_other(alignment, SIDE_A, i)}};
     for (uint32_t j = 0; j < n_b; j++)
         if (align_other(alignment, SIDE_B, j) == NO_INDEX)
             view->items[n++] = (struct item){.tier = (uint8_t)tier, .index = {NO_INDEX, j}};
@@ -388,12 +385,15 @@ static void compare_tier(struct engine *engine, struct view *view, enum diverge_
     bool again = false;
     for (;;) {
         uint64_t unread = view->unread;
-        const struct alignment *alignment = align_chunks(
-            engine, tier, view->chunk[SIDE_A][tier], view->chunk[SIDE_B][tier], again);
+        const struct alignment *alignment =
+            align_chunks(engine, tier, view->chunk[SIDE_A][tier], view->chunk[SIDE_B][tier], again);
         view->n_items = add_items(view, (int)tier, alignment, from);
         for (size_t i = from; i < view->n_items; i++)
             judge(view, &view->items[i]);
-        /* A kept alignment knows nothing of these values: before it may claim a difference, ask again. */
+        /*
+         * A kept alignment knows nothing of these values: before it may claim a difference, ask
+         * again.
+         */
         if (again || alignment->fresh || !tier_differs(view, from, view->n_items))
             return;
         again = true;
@@ -496,8 +496,7 @@ const struct item *view_producer(const struct view *view, const struct item *inp
         return NULL;
     for (size_t i = 0; i < view->n_items; i++) {
         const struct item *item = &view->items[i];
-        if (item != input && item_has(item, side) &&
-            item_order(view, item, side) == producer - 1 &&
+        if (item != input && item_has(item, side) && item_order(view, item, side) == producer - 1 &&
             same_text(item_site_of(view, item, side)->lane, lane))
             return item;
     }

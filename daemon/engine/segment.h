@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One segment of one rank, both sides side by side: every record with its counterpart, whether they
- * differ, and the differences in the order of evidence: data first, then lanes by name and each in its
- * order, then the optimizer's scalars, then its ops; in a boundary parameters and buffers, then the
- * optimizer's state, then the rest.
+ * One segment of one rank, both sides side by side: every record with its counterpart, whether
+ * they differ, and the differences in the order of evidence: data first, then lanes by name and
+ * each in its order, then the optimizer's scalars, then its ops; in a boundary parameters and
+ * buffers, then the optimizer's state, then the rest.
  */
 #ifndef DAEMON_ENGINE_SEGMENT_H
 #define DAEMON_ENGINE_SEGMENT_H
@@ -52,7 +52,7 @@ struct view {
     bool both[DIVERGE_TIER_COUNT];
     bool pruned; /* a tier that both sides have, with other digests, lost its records */
     enum diverge_tier pruned_tier;
-    bool incomplete; /* records of this segment are missing: one-sided ones prove nothing */
+    bool incomplete;    /* records of this segment are missing: one-sided ones prove nothing */
     struct item *items; /* by tier, in the order of A, then what only B has */
     size_t n_items;
     struct item **differences; /* in the order of evidence */
@@ -67,7 +67,10 @@ struct view {
     size_t mark;
 };
 
-/* Loads and compares. Memory and chunks are held until view_release; views are released last first. */
+/*
+ * Loads and compares. Memory and chunks are held until view_release; views are released last
+ * first.
+ */
 struct view *view_load(struct engine *engine, const struct pairing *pairing, uint64_t segment);
 void view_release(struct engine *engine, struct view *view);
 

@@ -96,7 +96,7 @@ static void match_by_table(struct matching *m, struct range ra, struct range rb)
 struct myers {
     const struct token *a, *b;
     int64_t n, m;
-    int64_t *v;      /* furthest x on diagonal k, at v[k + offset] */
+    int64_t *v; /* furthest x on diagonal k, at v[k + offset] */
     int64_t offset;
     int64_t **trace; /* v before each round */
 };

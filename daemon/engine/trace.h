@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the engine reads: runs, streams, the head (digest, chain) of each segment, and chunks of
- * records. The store's reader implements struct trace_source; tests build traces in memory. Pure data: the
- * engine never learns where it comes from, and two runs may come from two sources.
+ * records. The store's reader implements struct trace_source; tests build traces in memory. Pure
+ * data: the engine never learns where it comes from, and two runs may come from two sources.
  */
 #ifndef DAEMON_ENGINE_TRACE_H
 #define DAEMON_ENGINE_TRACE_H
@@ -98,7 +98,7 @@ struct trace_head {
     uint64_t records;
     uint64_t dropped;
     bool sealed;
-    bool gap; /* dropped or truncated records in this segment */
+    bool gap;        /* dropped or truncated records in this segment */
     uint64_t unread; /* records of this segment with DVG_STATE_UNREAD */
     /* Sums over this row and all before it in (stream, tier); 0: unknown, the engine then walks. */
     uint64_t rows_through;
@@ -123,10 +123,10 @@ struct trace_track {
 struct trace_stream {
     uint64_t id; /* the source's handle */
     uint32_t rank;
-    bool ended;        /* BYE was received: nothing is missing at the end */
-    uint32_t outcome;  /* enum diverge_outcome, when ended */
-    uint8_t level;     /* enum diverge_tier */
-    uint64_t dropped;  /* records lost without a place */
+    bool ended;       /* BYE was received: nothing is missing at the end */
+    uint32_t outcome; /* enum diverge_outcome, when ended */
+    uint8_t level;    /* enum diverge_tier */
+    uint64_t dropped; /* records lost without a place */
     const char *spec;
     const char *fingerprint_id;
     struct trace_track tiers[DIVERGE_TIER_COUNT];
@@ -150,10 +150,10 @@ struct trace_run {
 };
 
 /*
- * Callbacks return 0 or a negative DIVERGE_E…. head_at: the row of the greatest segment <= `segment`;
- * head_from: of the smallest >= `segment`; ENOTFOUND when there is none. Rows include unsealed ones.
- * load: the chunk stays valid until release. argument_text: of an argument digest, or ENOTFOUND;
- * valid while the source lives.
+ * Callbacks return 0 or a negative DIVERGE_E…. head_at: the row of the greatest segment <=
+ * `segment`; head_from: of the smallest >= `segment`; ENOTFOUND when there is none. Rows include
+ * unsealed ones. load: the chunk stays valid until release. argument_text: of an argument digest,
+ * or ENOTFOUND; valid while the source lives.
  */
 struct trace_source {
     void *ctx;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long first-diff takes to find one differing step in a long pair of runs, in a real store: the engine alone,
- * against a join of the segment rows in SQL, and as a whole command.
+ * How long first-diff takes to find one differing step in a long pair of runs, in a real store:
+ * the engine alone, against a join of the segment rows in SQL, and as a whole command.
  *
- * A run has a loss and 8 op records a step, and 3 parameters a boundary. The second run differs from
- * two thirds on, in one op's output and everything after it.
+ * A run has a loss and 8 op records a step, and 3 parameters a boundary. The second run differs
+ * from two thirds on, in one op's output and everything after it.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -84,14 +84,13 @@ static void define(struct recorder *r)
     struct dvg_type type = {.dtype = DIVERGE_F32, .ndim = 2, .sizes = (const uint8_t *)sizes};
     r->lane = string_row(r->store, "main");
     must(store_type(r->store, &type, &r->types[1]), "type");
-    r->loss[0] =
-        site_row(r, DIVERGE_TIER_PULSE, DIVERGE_PHASE_LOSS, DIVERGE_ROLE_LOSS, "loss", 0);
+    r->loss[0] = site_row(r, DIVERGE_TIER_PULSE, DIVERGE_PHASE_LOSS, DIVERGE_ROLE_LOSS, "loss", 0);
     for (uint32_t i = 0; i < PARAMETERS; i++)
-        r->parameters[i] = site_row(r, DIVERGE_TIER_STEP, DIVERGE_PHASE_BOUNDARY,
-                                    DIVERGE_ROLE_PARAM, "weight", i);
+        r->parameters[i] =
+            site_row(r, DIVERGE_TIER_STEP, DIVERGE_PHASE_BOUNDARY, DIVERGE_ROLE_PARAM, "weight", i);
     for (uint32_t i = 0; i < OPS; i++)
-        r->ops[i] = site_row(r, DIVERGE_TIER_OP, DIVERGE_PHASE_FORWARD, DIVERGE_ROLE_OUTPUT,
-                             "linear", i);
+        r->ops[i] =
+            site_row(r, DIVERGE_TIER_OP, DIVERGE_PHASE_FORWARD, DIVERGE_ROLE_OUTPUT, "linear", i);
 }
 
 static void append(struct recorder *r, uint64_t segment, enum diverge_tier tier,
@@ -212,11 +211,13 @@ struct join {
     uint64_t expected;
 };
 
-/* What one would write without chains: the first segment whose rows differ, or that only one run has. */
-static const char JOIN[] =
-    "SELECT min(a.segment) FROM segments AS a JOIN segments AS b"
-    " ON b.stream = ?2 AND b.tier = a.tier AND b.segment = a.segment"
-    " WHERE a.stream = ?1 AND a.digest <> b.digest";
+/*
+ * What one would write without chains: the first segment whose rows differ, or that only one run
+ * has.
+ */
+static const char JOIN[] = "SELECT min(a.segment) FROM segments AS a JOIN segments AS b"
+                           " ON b.stream = ?2 AND b.tier = a.tier AND b.segment = a.segment"
+                           " WHERE a.stream = ?1 AND a.digest <> b.digest";
 
 static void run_join(void *arg, uint64_t repeats)
 {
@@ -239,9 +240,14 @@ static void run_command(void *arg, uint64_t repeats)
 {
     const struct command *command = arg;
     for (uint64_t i = 0; i < repeats; i++) {
-        char *argv[] = {(char *)(uintptr_t)command->program, (char *)"first-diff",
-                        (char *)"--store", (char *)(uintptr_t)command->store, (char *)"--json",
-                        (char *)"long-a", (char *)"long-b", NULL};
+        char *argv[] = {(char *)(uintptr_t)command->program,
+                        (char *)"first-diff",
+                        (char *)"--store",
+                        (char *)(uintptr_t)command->store,
+                        (char *)"--json",
+                        (char *)"long-a",
+                        (char *)"long-b",
+                        NULL};
         posix_spawn_file_actions_t actions;
         pid_t child;
         int status = 0;

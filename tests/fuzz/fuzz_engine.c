@@ -3,8 +3,8 @@
  * Two traces written down from the input, and a source that lies about one of them: the engine
  * answers or refuses, and both orders of the runs get the same result.
  *
- * Input: damage kind, chunk, number (8 bytes), offset, flags; then instructions of three bytes each: what, a
- * value, and how B differs from A.
+ * Input: damage kind, chunk, number (8 bytes), offset, flags; then instructions of three bytes
+ * each: what, a value, and how B differs from A.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -20,10 +20,10 @@ enum { HEADER = 12, MAX_INSTRUCTIONS = 400 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char *const NAMES[] = {"w", "b", "lr", "loss_scale", "ids", "tokens", "tokens.rows.set",
-                                    "epoch.rows.set"};
-static const char *const OPS[] = {"mm", "add_", "empty", "aten::_to_copy", "dropout", "all_reduce",
-                                  "zero_", "sum"};
+static const char *const NAMES[] = {
+    "w", "b", "lr", "loss_scale", "ids", "tokens", "tokens.rows.set", "epoch.rows.set"};
+static const char *const OPS[] = {"mm",      "add_",       "empty", "aten::_to_copy",
+                                  "dropout", "all_reduce", "zero_", "sum"};
 static const uint32_t FLAGS[] = {0,
                                  DIVERGE_FLAG_INPLACE,
                                  DIVERGE_FLAG_UNINITIALISED,
@@ -67,13 +67,27 @@ static void record_state(struct writer *writer, uint8_t which, uint64_t value)
     struct tb *tb = writer->tb;
     const char *name = NAMES[which % 8];
     switch (which / 8 % 7) {
-    case 0: writer->last = tb_param(tb, name, value); break;
-    case 1: writer->last = tb_optstate(tb, name, value); break;
-    case 2: writer->last = tb_grad(tb, name, value); break;
-    case 3: writer->last = tb_batch(tb, name, value); break;
-    case 4: writer->last = tb_scalar(tb, name, (double)value); break;
-    case 5: writer->last = tb_rng(tb, name, 0, value); break;
-    default: writer->last = tb_loss(tb, (double)value); break;
+    case 0:
+        writer->last = tb_param(tb, name, value);
+        break;
+    case 1:
+        writer->last = tb_optstate(tb, name, value);
+        break;
+    case 2:
+        writer->last = tb_grad(tb, name, value);
+        break;
+    case 3:
+        writer->last = tb_batch(tb, name, value);
+        break;
+    case 4:
+        writer->last = tb_scalar(tb, name, (double)value);
+        break;
+    case 5:
+        writer->last = tb_rng(tb, name, 0, value);
+        break;
+    default:
+        writer->last = tb_loss(tb, (double)value);
+        break;
     }
 }
 
@@ -83,12 +97,24 @@ static void change_last(struct writer *writer, uint8_t which, uint64_t value)
     if (!last)
         return;
     switch (which % 6) {
-    case 0: last->state ^= (uint8_t)(DVG_STATE_UNREAD | DVG_STATE_INHERITED); break;
-    case 1: last->dtype = (enum diverge_dtype)(value % DIVERGE_DTYPE_COUNT); break;
-    case 2: last->sizes[0] = (int64_t)value - 2; break;
-    case 3: last->kind = (enum diverge_kind)(value % 4); break;
-    case 4: last->nan = value; break;
-    default: last->micro_step = (uint32_t)value; break;
+    case 0:
+        last->state ^= (uint8_t)(DVG_STATE_UNREAD | DVG_STATE_INHERITED);
+        break;
+    case 1:
+        last->dtype = (enum diverge_dtype)(value % DIVERGE_DTYPE_COUNT);
+        break;
+    case 2:
+        last->sizes[0] = (int64_t)value - 2;
+        break;
+    case 3:
+        last->kind = (enum diverge_kind)(value % 4);
+        break;
+    case 4:
+        last->nan = value;
+        break;
+    default:
+        last->micro_step = (uint32_t)value;
+        break;
     }
 }
 
@@ -96,11 +122,23 @@ static void step(struct writer *writer, uint8_t what, uint8_t value)
 {
     struct tb *tb = writer->tb;
     switch (what / 32) {
-    case 0: next_segment(writer, what); break;
-    case 1: case 2: record_call(writer, what, value); break;
-    case 3: case 4: record_state(writer, what, value); break;
-    case 5: change_last(writer, what, value); break;
-    case 6: tb_lane(tb, value % 2 ? "main" : "aux"); break;
+    case 0:
+        next_segment(writer, what);
+        break;
+    case 1:
+    case 2:
+        record_call(writer, what, value);
+        break;
+    case 3:
+    case 4:
+        record_state(writer, what, value);
+        break;
+    case 5:
+        change_last(writer, what, value);
+        break;
+    case 6:
+        tb_lane(tb, value % 2 ? "main" : "aux");
+        break;
     default:
         if (what % 4 == 0)
             tb_scope(tb, value % 2 ? "fc1" : "");
@@ -137,8 +175,8 @@ static int compare(struct tb *a, struct tb *b, const struct engine_options *opti
                    enum engine_result *ret)
 {
     struct engine_answer *answer = NULL;
-    int status = engine_first_diff(tb_source(a), tb_run(a), tb_source(b), tb_run(b), options,
-                                   &answer);
+    int status =
+        engine_first_diff(tb_source(a), tb_run(a), tb_source(b), tb_run(b), options, &answer);
     if (status == 0) {
         if ((answer->result == ENGINE_DIFFER) != (answer->first != NULL) ||
             (answer->result == ENGINE_SAME && answer->n_reasons) || !answer->verdict.class_name)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The batch is the first thing that differs: which batch, and how. Names are those of diverge/names.h. */
+/*
+ * The batch is the first thing that differs: which batch, and how. Names are those of
+ * diverge/names.h.
+ */
 #include <string.h>
 
 #include <diverge/fingerprint.h>
@@ -79,8 +82,7 @@ static int same_batch(const struct view *view, int side, const struct trace_chun
         for (uint32_t j = 0; j < chunk->count && !found; j++) {
             const struct trace_site *other = chunk->layout->sites[j];
             found = other->role == DIVERGE_ROLE_BATCH && other->slot == site->slot &&
-                    other->micro_step == site->micro_step &&
-                    strcmp(other->name, site->name) == 0 &&
+                    other->micro_step == site->micro_step && strcmp(other->name, site->name) == 0 &&
                     type_equal(chunk_type(now, i), chunk_type(chunk, j)) &&
                     chunk_value(now, i) == chunk_value(chunk, j) &&
                     !((chunk_state(now, i) | chunk_state(chunk, j)) & 0x80);
@@ -128,7 +130,8 @@ static bool is_replay(const struct evidence *evidence, struct ruling *ret)
     ruling_evidence(evidence, ret, "%c's batch at %s is its own batch of %s, every tensor of it",
                     side == SIDE_A ? 'A' : 'B', evidence_place(evidence),
                     segment_text(evidence->engine->keep, earlier[side]));
-    ruling_next(evidence, ret, "does the sampler get the epoch (set_epoch), or a new seed each epoch?");
+    ruling_next(evidence, ret,
+                "does the sampler get the epoch (set_epoch), or a new seed each epoch?");
     return true;
 }
 
@@ -157,8 +160,7 @@ static void add_batch(struct window *window, int side, const struct trace_chunk 
         } else if (strcmp(site->name, DIVERGE_NAME_IDS_SET) == 0) {
             window->has_ids = true;
             window->ids[side] += value;
-        } else if (ends_with(site->name, DIVERGE_SUFFIX_ROWS_SET) &&
-                   same_base(site->name, field)) {
+        } else if (ends_with(site->name, DIVERGE_SUFFIX_ROWS_SET) && same_base(site->name, field)) {
             window->has_rows = true;
             window->rows[side] += value;
         } else if (strcmp(site->name, field) == 0) {
@@ -181,8 +183,8 @@ static bool add_step(const struct evidence *evidence, struct window *window, uin
     bool complete = true;
     for (int side = 0; side < SIDES; side++) {
         size_t mark = engine_mark(engine);
-        const struct trace_chunk *chunk = side_load(engine, side, evidence->pairing->stream[side],
-                                                    DIVERGE_TIER_PULSE, segment);
+        const struct trace_chunk *chunk =
+            side_load(engine, side, evidence->pairing->stream[side], DIVERGE_TIER_PULSE, segment);
         if (chunk && !chunk->pruned)
             add_batch(window, side, chunk, field);
         else
@@ -193,8 +195,8 @@ static bool add_step(const struct evidence *evidence, struct window *window, uin
 }
 
 /*
- * From this step on: when do both runs have seen the same samples? True also when the whole epoch's order-free
- * digest, recorded at this step or at the epoch's end, is equal.
+ * From this step on: when do both runs have seen the same samples? True also when the whole
+ * epoch's order-free digest, recorded at this step or at the epoch's end, is equal.
  */
 static bool same_samples_later(const struct evidence *evidence, struct ruling *ret)
 {
@@ -209,14 +211,17 @@ static bool same_samples_later(const struct evidence *evidence, struct ruling *r
             return false;
         if (window.has_epoch[SIDE_A] && window.has_epoch[SIDE_B]) {
             if (window.epoch[SIDE_A] == window.epoch[SIDE_B])
-                ruling_evidence(evidence, ret,
-                                "the order-free digest of the epoch's samples, recorded at %s, is equal",
-                                segment_text(evidence->engine->keep, segment));
+                ruling_evidence(
+                    evidence, ret,
+                    "the order-free digest of the epoch's samples, recorded at %s, is equal",
+                    segment_text(evidence->engine->keep, segment));
             return window.epoch[SIDE_A] == window.epoch[SIDE_B];
         }
         if (window_is_equal(&window)) {
-            ruling_evidence(evidence, ret, "through %s both runs saw the same samples, by their "
-                            "order-free digests", segment_text(evidence->engine->keep, segment));
+            ruling_evidence(evidence, ret,
+                            "through %s both runs saw the same samples, by their "
+                            "order-free digests",
+                            segment_text(evidence->engine->keep, segment));
             return true;
         }
     }
@@ -231,8 +236,8 @@ static const char *permuted_rows(const struct evidence *evidence)
         const struct trace_site *field = item_site(view, view->differences[i]);
         if (field->role != DIVERGE_ROLE_BATCH || !is_field(field->name))
             continue;
-        const char *set = pool_format(evidence->engine->keep, "%s" DIVERGE_SUFFIX_ROWS_SET,
-                                      field->name);
+        const char *set =
+            pool_format(evidence->engine->keep, "%s" DIVERGE_SUFFIX_ROWS_SET, field->name);
         if (batch_differs(evidence, set) == NO)
             return set;
     }
@@ -245,15 +250,15 @@ static bool is_order(const struct evidence *evidence, struct ruling *ret)
     bool ids_same = batch_differs(evidence, DIVERGE_NAME_IDS) == YES &&
                     batch_differs(evidence, DIVERGE_NAME_IDS_SET) == NO;
     if (rows_same)
-        ruling_evidence(evidence, ret, "the same rows in another order: %s is equal",
-                        rows_same);
+        ruling_evidence(evidence, ret, "the same rows in another order: %s is equal", rows_same);
     if (ids_same)
         ruling_evidence(evidence, ret, "the same sample ids in another order");
     if (!rows_same && !ids_same && !same_samples_later(evidence, ret))
         return false;
     ruling_set(ret, "data", "order", ENGINE_CERTAIN, "The same samples come in another order.");
     if (batch_differs(evidence, DIVERGE_NAME_IDS) == NO)
-        ruling_evidence(evidence, ret, "the sample ids are equal: the files behind them are listed "
+        ruling_evidence(evidence, ret,
+                        "the sample ids are equal: the files behind them are listed "
                         "in another order");
     ruling_next(evidence, ret, "sort the file list; seed the shuffle; fix the number of workers");
     return true;
@@ -309,17 +314,20 @@ static void describe_other(const struct evidence *evidence, struct ruling *ret)
         ruling_set(ret, "data", ids == NO ? "padding" : "shape", ENGINE_CERTAIN,
                    "The batch has another shape.");
         if (ids == NO)
-            ruling_evidence(evidence, ret, "the sample ids are equal: the same samples, padded "
+            ruling_evidence(evidence, ret,
+                            "the sample ids are equal: the same samples, padded "
                             "or cut in another way");
     } else if (ids == NO) {
         ruling_set(ret, "data", "content", ENGINE_CERTAIN,
                    "The same sample ids, but other bytes in the batch.");
         ruling_evidence(evidence, ret, "the sample ids of the batch are equal");
-        ruling_next(evidence, ret, "compare the files; is an augmentation drawn from an unseeded generator?");
+        ruling_next(evidence, ret,
+                    "compare the files; is an augmentation drawn from an unseeded generator?");
     } else {
         ruling_set(ret, "data", NULL, ENGINE_CERTAIN, "The batch differs.");
         if (ids == UNKNOWN)
-            ruling_next(evidence, ret, "record sample ids to tell another order from other content");
+            ruling_next(evidence, ret,
+                        "record sample ids to tell another order from other content");
     }
 }
 
@@ -343,8 +351,10 @@ bool rule_resume_data(const struct evidence *evidence, struct ruling *ret)
         return false;
     ruling_set(ret, "resume", "data-position", ENGINE_CERTAIN,
                "The run that resumed does not go on with the data where the checkpoint left off.");
-    ruling_evidence(evidence, ret, "%s differs in the first step after the resume; the state at "
-                    "boundary %llu agrees", evidence_what(evidence, evidence->first),
+    ruling_evidence(evidence, ret,
+                    "%s differs in the first step after the resume; the state at "
+                    "boundary %llu agrees",
+                    evidence_what(evidence, evidence->first),
                     (unsigned long long)segment_number(evidence->view->segment));
     ruling_next(evidence, ret, "save and restore the sampler's position and epoch");
     return true;

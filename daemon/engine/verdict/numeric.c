@@ -45,8 +45,7 @@ const struct item *nonfinite_onset(const struct view *view, int *ret_side)
 bool rule_nonfinite(const struct evidence *evidence, struct ruling *ret)
 {
     int side;
-    const struct item *onset =
-        evidence->first ? nonfinite_onset(evidence->view, &side) : NULL;
+    const struct item *onset = evidence->first ? nonfinite_onset(evidence->view, &side) : NULL;
     if (!onset)
         return false;
     ruling_set(ret, "nonfinite", NULL, ENGINE_CERTAIN,
@@ -77,8 +76,7 @@ static const struct item *cast_before(const struct evidence *evidence, const str
 {
     for (int side = 0; side < SIDES; side++) {
         const struct item *producer = view_producer(evidence->view, input, side);
-        if (producer && !evidence_is_pair(producer) &&
-            is_cast(item_site(evidence->view, producer)))
+        if (producer && !evidence_is_pair(producer) && is_cast(item_site(evidence->view, producer)))
             return producer;
     }
     return NULL;
@@ -116,8 +114,7 @@ static const struct item *find_cast(const struct evidence *evidence)
     return NULL;
 }
 
-static void name_cast(const struct evidence *evidence, const struct item *cast,
-                      struct ruling *ret)
+static void name_cast(const struct evidence *evidence, const struct item *cast, struct ruling *ret)
 {
     const struct view *view = evidence->view;
     int side = item_has(cast, SIDE_A) ? SIDE_A : SIDE_B;
@@ -181,7 +178,9 @@ static bool is_high_bit(enum diverge_dtype dtype, uint64_t word, int bit)
     return bit >= MIN_BIT || (two_words && word % 2 == 1);
 }
 
-/* How many sketch buckets differ; -1: there are no sketches. One changed element moves one bucket. */
+/*
+ * How many sketch buckets differ; -1: there are no sketches. One changed element moves one bucket.
+ */
 static int differing_buckets(const struct evidence *evidence)
 {
     const struct trace_chunk *chunk[SIDES];
@@ -227,8 +226,7 @@ bool rule_bit_flip(const struct evidence *evidence, struct ruling *ret)
     const struct trace_type *type = item_type(evidence->view, first, SIDE_A);
     struct diverge_located located;
     if (type->kind != DIVERGE_KIND_TENSOR ||
-        !type_equal(type, item_type(evidence->view, first, SIDE_B)) ||
-        !one_bit(evidence, &located))
+        !type_equal(type, item_type(evidence->view, first, SIDE_B)) || !one_bit(evidence, &located))
         return false;
     int buckets = differing_buckets(evidence);
     if (buckets > 1)
@@ -236,9 +234,11 @@ bool rule_bit_flip(const struct evidence *evidence, struct ruling *ret)
     uint64_t change = located.change < 0 ? -(uint64_t)located.change : (uint64_t)located.change;
     ruling_set(ret, "corruption", "bit-flip", buckets == 1 ? ENGINE_LIKELY : ENGINE_POSSIBLE,
                "Exactly one bit of one tensor differs: memory or a wire may be at fault.");
-    ruling_evidence(evidence, ret, "32-bit word %llu of %s, bit %d; no other single word explains "
-                    "the two checksums", (unsigned long long)located.word,
-                    evidence_what(evidence, first), __builtin_ctzll(change));
+    ruling_evidence(evidence, ret,
+                    "32-bit word %llu of %s, bit %d; no other single word explains "
+                    "the two checksums",
+                    (unsigned long long)located.word, evidence_what(evidence, first),
+                    __builtin_ctzll(change));
     if (buckets == 1)
         ruling_evidence(evidence, ret, "the sketches differ in one bucket, as one element would");
     ruling_next(evidence, ret, "check ECC counters; run again on other hardware");
@@ -291,8 +291,7 @@ static const struct cause CAUSES[] = {
     {NULL, {"version", "blas", "mkl", "cudnn", "torch", NULL}},
 };
 
-/* Threads and flags are recorded as evidence too: the name of one that differs, in this segment or before it. */
-static const char *evidence_attribute(const struct evidence *evidence, const char *const *words)
+const char *evidence_attribute(const struct evidence *evidence, const char *const *words)
 {
     struct engine *engine = evidence->engine;
     const struct pairing *pairing = evidence->pairing;
@@ -304,8 +303,8 @@ static const char *evidence_attribute(const struct evidence *evidence, const cha
         struct trace_head head;
         if (side_head_at(engine, side, pairing->stream[side], DIVERGE_TIER_EVIDENCE, segment,
                          &head))
-            chunk[side] = side_load(engine, side, pairing->stream[side], DIVERGE_TIER_EVIDENCE,
-                                    head.segment);
+            chunk[side] =
+                side_load(engine, side, pairing->stream[side], DIVERGE_TIER_EVIDENCE, head.segment);
     }
     if (chunk[SIDE_A] && chunk[SIDE_B] && !chunk[SIDE_A]->pruned && !chunk[SIDE_B]->pruned)
         for (uint32_t i = 0; i < chunk[SIDE_A]->count && !found; i++)
@@ -355,7 +354,8 @@ bool rule_reduction_order(const struct evidence *evidence, struct ruling *ret)
         finding->ulp > ROUNDING_ULP || !reduction_cause(evidence, ret))
         return false;
     if (isnan(finding->ulp)) {
-        ruling_evidence(evidence, ret, "how far apart the outputs are is not known: there are no sketches");
+        ruling_evidence(evidence, ret,
+                        "how far apart the outputs are is not known: there are no sketches");
     } else {
         ret->confidence = ENGINE_LIKELY;
         ruling_evidence(evidence, ret, "the outputs are about %.3g ulp apart", finding->ulp);
@@ -369,16 +369,19 @@ bool rule_nondeterministic(const struct evidence *evidence, struct ruling *ret)
     const struct engine_finding *finding = evidence->finding;
     if (!evidence->first || !evidence_inputs_equal(evidence))
         return false;
-    bool same_causes = environment_causes(evidence->answer) == 0 &&
-                       evidence->answer->environment_equal_causes > 0;
+    bool same_causes =
+        environment_causes(evidence->answer) == 0 && evidence->answer->environment_equal_causes > 0;
     const struct engine_inputs *inputs = &finding->inputs;
     bool likely = same_causes && inputs->equal > 0;
     ruling_set(ret, "nondeterministic-kernel", NULL, likely ? ENGINE_LIKELY : ENGINE_POSSIBLE,
-               same_causes ? "Same inputs, same arguments, same program and machine; another output."
-                           : "Same inputs, same arguments; another output.");
-    ruling_evidence(evidence, ret, "%u of %u inputs equal (%u measured, %u inherited); every "
-                    "earlier record agrees", inputs->equal, inputs->measured + inputs->inherited,
-                    inputs->measured, inputs->inherited);
+               same_causes
+                   ? "Same inputs, same arguments, same program and machine; another output."
+                   : "Same inputs, same arguments; another output.");
+    ruling_evidence(evidence, ret,
+                    "%u of %u inputs equal (%u measured, %u inherited); every "
+                    "earlier record agrees",
+                    inputs->equal, inputs->measured + inputs->inherited, inputs->measured,
+                    inputs->inherited);
     if (same_causes)
         ruling_evidence(evidence, ret, "all %llu recorded causes are equal",
                         (unsigned long long)evidence->answer->environment_equal_causes);
@@ -398,8 +401,10 @@ bool rule_unexplained(const struct evidence *evidence, struct ruling *ret)
     if (evidence->finding->relation == ENGINE_RECEIVER) {
         ruling_set(ret, "unobserved", NULL, ENGINE_POSSIBLE,
                    "The first op that differs got other inputs, and no record says where from.");
-        ruling_evidence(evidence, ret, "%u of its inputs differ; what made them was not recorded "
-                        "or only inherited", evidence->finding->inputs.differ);
+        ruling_evidence(evidence, ret,
+                        "%u of its inputs differ; what made them was not recorded "
+                        "or only inherited",
+                        evidence->finding->inputs.differ);
         return true;
     }
     if (evidence->view->segment == 0) {
@@ -411,7 +416,8 @@ bool rule_unexplained(const struct evidence *evidence, struct ruling *ret)
         ruling_set(ret, "nondeterministic-kernel", NULL, ENGINE_POSSIBLE,
                    "Everything recorded before agrees; the ops in between were not recorded.");
     ret->confidence = ENGINE_POSSIBLE;
-    ruling_evidence(evidence, ret, "%s is the first record that differs; ops before it were not "
+    ruling_evidence(evidence, ret,
+                    "%s is the first record that differs; ops before it were not "
                     "recorded, so the origin is not known",
                     evidence_what(evidence, evidence->first));
     ruling_next(evidence, ret, "record ops around %s: divergectl zoom A B",

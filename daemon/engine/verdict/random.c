@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Generators. A state that differs proves nothing by itself: the first value that differs has to be drawn from
- * it. An op says so by its flag; without op records, a generator that moved in the step may have been drawn
- * from.
+ * Generators. A state that differs proves nothing by itself: the first value that differs has to
+ * be drawn from it. An op says so by its flag; without op records, a generator that moved in the
+ * step may have been drawn from.
  */
 #include "daemon/engine/verdict/verdict.h"
 
@@ -13,8 +13,8 @@ static enum engine_confidence sureness(const struct generators *generators,
     size_t others = 0;
     for (size_t i = 0; i < generators->count; i++) {
         const struct generator *other = &generators->items[i];
-        others += other != generator && !other->aside && other->differs != YES &&
-                  other->drawn != NO;
+        others +=
+            other != generator && !other->aside && other->differs != YES && other->drawn != NO;
     }
     if (generator->drawn == NO)
         return ENGINE_POSSIBLE;
@@ -58,8 +58,9 @@ bool rule_rng(const struct evidence *evidence, struct ruling *ret)
         return true;
     }
     if (draws(evidence)) {
-        ruling_set(ret, "rng", "other-generator", ENGINE_POSSIBLE,
-                   "A random op differs although no recorded generator that it may draw from does.");
+        ruling_set(
+            ret, "rng", "other-generator", ENGINE_POSSIBLE,
+            "A random op differs although no recorded generator that it may draw from does.");
         ruling_evidence(evidence, ret, "%s is random, its inputs agree",
                         evidence_what(evidence, evidence->first));
         ruling_next(evidence, ret, "record the generator that is passed to it");
@@ -79,15 +80,14 @@ bool rule_resume_rng(const struct evidence *evidence, struct ruling *ret)
     const struct pairing *pairing = evidence->pairing;
     if (pairing->resumed < 0 || !evidence->first)
         return false;
-    struct generators start = generators_at(
-        evidence->engine, pairing, pairing->first_boundary[pairing->resumed], true);
+    struct generators start =
+        generators_at(evidence->engine, pairing, pairing->first_boundary[pairing->resumed], true);
     const struct generator *generator = generators_first_differing(&start);
     if (!generator || generator->aside || !rule_rng(evidence, ret))
         return false;
     ruling_set(ret, "resume", "rng", ret->confidence,
                "The run that resumed did not restore a random generator.");
-    ruling_evidence(evidence, ret, "generator %s differs right after the resume",
-                    generator->name);
+    ruling_evidence(evidence, ret, "generator %s differs right after the resume", generator->name);
     ruling_next(evidence, ret, "save and restore the generators' states with the checkpoint");
     return true;
 }

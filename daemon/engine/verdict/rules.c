@@ -5,9 +5,9 @@
 #include <string.h>
 
 /*
- * In the order asked. Earlier rules need stronger or earlier evidence: what is missing or removed, data,
- * state at the start, scalars and arguments, structure, generators; then what can be said of an op whose
- * inputs agree; last what remains.
+ * In the order asked. Earlier rules need stronger or earlier evidence: what is missing or removed,
+ * data, state at the start, scalars and arguments, structure, generators; then what can be said of
+ * an op whose inputs agree; last what remains.
  */
 static const struct {
     const char *name;
@@ -48,8 +48,8 @@ void ruling_set(struct ruling *ruling, const char *class_name, const char *detai
     ruling->text = text;
 }
 
-__attribute__((format(printf, 2, 0))) static const char *
-format_list(const struct evidence *evidence, const char *format, va_list list)
+__attribute__((format(printf, 2, 0))) static const char *format_list(
+    const struct evidence *evidence, const char *format, va_list list)
 {
     char text[1024];
     vsnprintf(text, sizeof(text), format, list);
@@ -179,7 +179,7 @@ void verdict_without_difference(struct engine *engine, struct engine_answer *ans
                    "Everything that both runs recorded was compared and is equal.");
         ruling.evidence[ruling.n_evidence++] =
             pool_format(engine->keep, "%llu records on each side, none dropped",
-                         (unsigned long long)answer->compared.records);
+                        (unsigned long long)answer->compared.records);
     } else {
         ruling_set(&ruling, "unverified", NULL, ENGINE_CERTAIN,
                    "No difference was seen, but not everything could be compared.");

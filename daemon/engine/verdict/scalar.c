@@ -4,13 +4,15 @@
 
 #include "daemon/engine/verdict/verdict.h"
 
-static const char *const MODE_WORDS[] = {"training", "requires_grad", "autocast", "grad_enabled",
-                                         "eval", NULL};
+static const char *const MODE_WORDS[] = {"training",     "requires_grad", "autocast",
+                                         "grad_enabled", "eval",          NULL};
 /* Scalars that are results, not settings. */
-static const char *const MEASURED_WORDS[] = {"norm", "accuracy", "metric", "error", "perplexity",
-                                             "throughput", NULL};
+static const char *const MEASURED_WORDS[] = {"norm",       "accuracy",   "metric", "error",
+                                             "perplexity", "throughput", NULL};
 
-/* ---- argument texts: "p=0.1, train=True" ------------------------------------------------------ */
+/*
+ * ---- argument texts: "p=0.1, train=True" ------------------------------------------------------
+ */
 
 struct part {
     const char *text;
@@ -58,7 +60,7 @@ static const char *differing_argument(const struct evidence *evidence)
     if (a.length > 200 || b.length > 200)
         return "";
     return pool_format(evidence->engine->keep, "%.*s against %.*s", (int)a.length, a.text,
-                        (int)b.length, b.text);
+                       (int)b.length, b.text);
 }
 
 /* ---- details -------------------------------------------------------------------------------- */
@@ -107,16 +109,21 @@ bool rule_mode(const struct evidence *evidence, struct ruling *ret)
     bool flag = is_scalar(evidence, evidence->first) && text_has(evidence->site->name, MODE_WORDS);
     const char *argument = differing_argument(evidence);
     bool in_argument = evidence->finding->inputs.differ == 0 && text_has(argument, argument_words);
-    if (!flag && !in_argument)
+    const char *evident = flag || in_argument || !segment_is_step(evidence->view->segment)
+                              ? NULL
+                              : evidence_attribute(evidence, MODE_WORDS);
+    if (!flag && !in_argument && !evident)
         return false;
     ruling_set(ret, "mode", NULL, flag ? ENGINE_CERTAIN : ENGINE_LIKELY,
                "One run was in another mode: training or evaluation, gradients or none.");
     if (flag)
         ruling_evidence(evidence, ret, "%s differs at %s; every value before agrees",
                         evidence_what(evidence, evidence->first), evidence_place(evidence));
-    else
+    else if (in_argument)
         ruling_evidence(evidence, ret, "%s: %s", evidence_what(evidence, evidence->first),
                         argument);
+    else
+        ruling_evidence(evidence, ret, "the flag %s differs", evident);
     ruling_next(evidence, ret, "model.train() after every evaluation");
     return true;
 }
@@ -149,9 +156,8 @@ static bool earlier_value(const struct evidence *evidence, const struct item *sc
     if (segment < 3)
         return false;
     size_t mark = engine_mark(engine);
-    const struct trace_chunk *chunk =
-        side_load(engine, SIDE_A, evidence->pairing->stream[SIDE_A],
-                  (enum diverge_tier)scalar->tier, segment - 2);
+    const struct trace_chunk *chunk = side_load(engine, SIDE_A, evidence->pairing->stream[SIDE_A],
+                                                (enum diverge_tier)scalar->tier, segment - 2);
     for (uint32_t i = 0; chunk && !chunk->pruned && i < chunk->count && !found; i++) {
         const struct trace_site *other = chunk->layout->sites[i];
         found = other->role == site->role && strcmp(other->name, site->name) == 0 &&
@@ -176,10 +182,11 @@ static void describe_scalar(const struct evidence *evidence, const struct item *
     ruling_evidence(evidence, ret, "%s is %.9g in A and %.9g in B at %s", what, a, b,
                     evidence_place(evidence));
     if (earlier_value(evidence, scalar, &before) && a != before && b != before)
-        ruling_evidence(evidence, ret, "it was %.9g in both a %s earlier: it changed by %.9g in A "
-                        "and %.9g in B, a ratio of %.6g", before,
-                        segment_is_boundary(view->segment) ? "boundary" : "step", a - before,
-                        b - before, (b - before) / (a - before));
+        ruling_evidence(evidence, ret,
+                        "it was %.9g in both a %s earlier: it changed by %.9g in A "
+                        "and %.9g in B, a ratio of %.6g",
+                        before, segment_is_boundary(view->segment) ? "boundary" : "step",
+                        a - before, b - before, (b - before) / (a - before));
 }
 
 static bool is_setting(const struct evidence *evidence, const struct item *item)
@@ -191,7 +198,9 @@ static bool is_setting(const struct evidence *evidence, const struct item *item)
     return !text_has(site->name, MEASURED_WORDS) || text_has(site->name, scale);
 }
 
-/* Parameters and a setting first differ at the same boundary: the setting came first in the step. */
+/*
+ * Parameters and a setting first differ at the same boundary: the setting came first in the step.
+ */
 static const struct item *setting_beside(const struct evidence *evidence)
 {
     const struct view *view = evidence->view;
@@ -199,7 +208,8 @@ static const struct item *setting_beside(const struct evidence *evidence)
         return NULL;
     for (size_t i = 0; i < view->n_differences; i++) {
         const struct item *item = view->differences[i];
-        if (is_setting(evidence, item) && strcmp(detail_of(item_site(view, item)->name), "argument"))
+        if (is_setting(evidence, item) &&
+            strcmp(detail_of(item_site(view, item)->name), "argument"))
             return item;
     }
     return NULL;

@@ -18,8 +18,7 @@ static bool is_constant(const struct view *view, const struct item *item)
     const struct trace_chunk *chunk = view->chunk[SIDE_A][item->tier];
     uint32_t index = item->index[SIDE_A];
     return (chunk_state(chunk, index) & DVG_STATE_RANGE) && chunk->min && chunk->max &&
-           chunk->min[index] == chunk->max[index] &&
-           type_numel(chunk_type(chunk, index)) > 1;
+           chunk->min[index] == chunk->max[index] && type_numel(chunk_type(chunk, index)) > 1;
 }
 
 struct spread { /* of the difference over the parameters, in construction order */
@@ -55,6 +54,11 @@ static enum known differ(const struct generators *generators)
     return known ? NO : UNKNOWN;
 }
 
+/*
+ * Generators tell: another state before construction is another seed; another state only after it,
+ * from some parameter on, is an extra draw; no trace in them means that the tensors came from
+ * elsewhere.
+ */
 static const char *init_detail(enum known before, enum known after, const struct spread *spread,
                                bool seed_key)
 {
@@ -62,9 +66,9 @@ static const char *init_detail(enum known before, enum known after, const struct
         return "seed";
     if (after == NO)
         return "fresh-tensors";
-    if (spread->equal == 0 && before != NO)
-        return "seed";
-    return spread->suffix && spread->equal > 0 ? "offset" : spread->equal ? "fresh-tensors" : "offset";
+    if (spread->equal == 0)
+        return before == NO ? "offset" : "seed";
+    return after == YES && spread->suffix ? "offset" : "fresh-tensors";
 }
 
 bool rule_init(const struct evidence *evidence, struct ruling *ret)
@@ -83,9 +87,11 @@ bool rule_init(const struct evidence *evidence, struct ruling *ret)
     ruling_set(ret, "init", init_detail(before, after, &spread, seed != NULL),
                before == UNKNOWN && after == UNKNOWN && !seed ? ENGINE_LIKELY : ENGINE_CERTAIN,
                "The parameters differ before the first step.");
-    ruling_evidence(evidence, ret, "%zu parameters differ at boundary %llu, %zu agree (constant "
-                    "ones not counted)", spread.differ,
-                    (unsigned long long)segment_number(evidence->view->segment), spread.equal);
+    ruling_evidence(evidence, ret,
+                    "%zu parameters differ at boundary %llu, %zu agree (constant "
+                    "ones not counted)",
+                    spread.differ, (unsigned long long)segment_number(evidence->view->segment),
+                    spread.equal);
     if (before != UNKNOWN)
         ruling_evidence(evidence, ret, "the generators before construction are %s",
                         before == YES ? "different" : "equal");
@@ -102,9 +108,9 @@ bool rule_init(const struct evidence *evidence, struct ruling *ret)
 
 /* ---- uninitialised -------------------------------------------------------------------------- */
 
-struct writers { /* records of the initialisation about one tensor */
-    bool written;         /* an op's output has its value */
-    bool allocated;       /* an uninitialised allocation has its shape */
+struct writers {            /* records of the initialisation about one tensor */
+    bool written;           /* an op's output has its value */
+    bool allocated;         /* an uninitialised allocation has its shape */
     bool same_as_allocated; /* … and its value */
 };
 
@@ -161,8 +167,7 @@ static bool reads_unwritten(const struct evidence *evidence, struct ruling *ret)
         return false;
     for (int side = 0; side < SIDES; side++) {
         const struct item *producer = view_producer(evidence->view, evidence->first, side);
-        if (!producer ||
-            !(item_site(evidence->view, producer)->flags & DIVERGE_FLAG_UNINITIALISED))
+        if (!producer || !(item_site(evidence->view, producer)->flags & DIVERGE_FLAG_UNINITIALISED))
             continue;
         ruling_set(ret, "corruption", "uninitialised", ENGINE_LIKELY,
                    "An op reads memory that was allocated and never written.");
@@ -285,8 +290,10 @@ bool rule_resume(const struct evidence *evidence, struct ruling *ret)
     if (permuted >= 2 && permuted == tensors) {
         ruling_set(ret, "resume", "permuted", ENGINE_CERTAIN,
                    "The checkpoint's items were restored under other names.");
-        ruling_evidence(evidence, ret, "each of the %zu differing tensors is found under another "
-                        "name on the other side", tensors);
+        ruling_evidence(evidence, ret,
+                        "each of the %zu differing tensors is found under another "
+                        "name on the other side",
+                        tensors);
     } else if (losses.parameters > 0) {
         ruling_set(ret, "resume", "parameter", ENGINE_CERTAIN,
                    "Parameters or buffers are not those of the checkpoint's run.");
@@ -295,9 +302,10 @@ bool rule_resume(const struct evidence *evidence, struct ruling *ret)
         bool blank = losses.blank == losses.optstate;
         ruling_set(ret, "resume", "optimizer", blank ? ENGINE_CERTAIN : ENGINE_LIKELY,
                    "The optimizer's state was not restored.");
-        ruling_evidence(evidence, ret, "%zu items of the optimizer's state differ, %zu of them "
-                        "missing or zero in %c; all parameters agree", losses.optstate,
-                        losses.blank, side);
+        ruling_evidence(evidence, ret,
+                        "%zu items of the optimizer's state differ, %zu of them "
+                        "missing or zero in %c; all parameters agree",
+                        losses.optstate, losses.blank, side);
         ruling_next(evidence, ret, "save and load the optimizer's state_dict");
     } else {
         rule_on_scalar(evidence, ret);

@@ -11,11 +11,13 @@ bool rule_pruned(const struct evidence *evidence, struct ruling *ret)
 {
     if (evidence->first)
         return false;
-    ruling_set(ret, "unverified", NULL, ENGINE_POSSIBLE,
-               "The runs differ in this segment; its records were removed, so the cause cannot be told.");
+    ruling_set(
+        ret, "unverified", NULL, ENGINE_POSSIBLE,
+        "The runs differ in this segment; its records were removed, so the cause cannot be told.");
     ruling_evidence(evidence, ret, "the digests of %s differ; retention removed its records",
                     evidence_place(evidence));
-    ruling_next(evidence, ret, "record again around %s, and pin the runs", evidence_place(evidence));
+    ruling_next(evidence, ret, "record again around %s, and pin the runs",
+                evidence_place(evidence));
     return true;
 }
 
@@ -31,8 +33,9 @@ bool rule_missing_collective(const struct evidence *evidence, struct ruling *ret
         (evidence->site->role != DIVERGE_ROLE_COLLECTIVE &&
          !(evidence->site->flags & DIVERGE_FLAG_COLLECTIVE)))
         return false;
-    ruling_set(ret, "desync", "missing-collective", ENGINE_CERTAIN,
-               "A collective that one run makes is missing in the other: its replicas drift apart.");
+    ruling_set(
+        ret, "desync", "missing-collective", ENGINE_CERTAIN,
+        "A collective that one run makes is missing in the other: its replicas drift apart.");
     ruling_evidence(evidence, ret, "%s at %s is in %c only; everything before agrees",
                     evidence_what(evidence, first), evidence_place(evidence), side_of(first));
     ruling_next(evidence, ret, "divergectl replicas RUN tells which tensors differ between ranks");
@@ -60,9 +63,9 @@ bool rule_structure(const struct evidence *evidence, struct ruling *ret)
     const struct item *first = evidence->first;
     if (!first)
         return false;
-    const char *detail = evidence_is_pair(first)       ? other_form(evidence->view, first)
+    const char *detail = evidence_is_pair(first)   ? other_form(evidence->view, first)
                          : item_has(first, SIDE_A) ? "missing"
-                                                       : "extra";
+                                                   : "extra";
     if (!detail)
         return false;
     ruling_set(ret, "structure", detail, ENGINE_CERTAIN,
@@ -77,7 +80,9 @@ bool rule_structure(const struct evidence *evidence, struct ruling *ret)
     return true;
 }
 
-/* ---- where a differing input comes from ------------------------------------------------------- */
+/*
+ * ---- where a differing input comes from -------------------------------------------------------
+ */
 
 /* The first differing input of the call, or `first` itself when it is one; NULL: none. */
 static const struct item *differing_input(const struct evidence *evidence)
@@ -107,7 +112,10 @@ bool rule_structure_feeds(const struct evidence *evidence, struct ruling *ret)
         const struct item *other = producer[side == SIDE_A ? SIDE_B : SIDE_A];
         bool both = other && !evidence_is_pair(other);
         ruling_set(ret, "structure",
-                   both ? "control-flow" : side == SIDE_A ? "missing" : "extra", ENGINE_LIKELY,
+                   both             ? "control-flow"
+                   : side == SIDE_A ? "missing"
+                                    : "extra",
+                   ENGINE_LIKELY,
                    "An op that only one run has feeds the first value that differs.");
         ruling_evidence(evidence, ret, "%s, in %c only, makes input %u of %s",
                         evidence_what(evidence, producer[side]), side == SIDE_A ? 'A' : 'B',
@@ -133,8 +141,9 @@ static int changed_side(const struct evidence *evidence, const struct item *inpu
     int changed = -1;
     for (int side = 0; side < SIDES; side++) {
         const struct item *producer = view_producer(evidence->view, input, side);
-        if (!producer || !type_equal(item_type(evidence->view, producer, side),
-                                     item_type(evidence->view, input, side)) ||
+        if (!producer ||
+            !type_equal(item_type(evidence->view, producer, side),
+                        item_type(evidence->view, input, side)) ||
             item_value(evidence->view, producer, side) == item_value(evidence->view, input, side))
             continue;
         changed = changed < 0 ? side : SIDES;
@@ -154,11 +163,14 @@ bool rule_unobserved(const struct evidence *evidence, struct ruling *ret)
         producer->state != ITEM_EQUAL)
         return false;
     int side = changed_side(evidence, input);
-    ruling_set(ret, "unobserved", NULL, ENGINE_CERTAIN,
-               "A tensor changed between two recorded ops: something outside the capture wrote it.");
-    ruling_evidence(evidence, ret, "%s made it, equal on both sides; input %u of %s, measured, "
-                    "differs", evidence_what(evidence, producer),
-                    item_site(evidence->view, input)->slot, evidence_what(evidence, input));
+    ruling_set(
+        ret, "unobserved", NULL, ENGINE_CERTAIN,
+        "A tensor changed between two recorded ops: something outside the capture wrote it.");
+    ruling_evidence(evidence, ret,
+                    "%s made it, equal on both sides; input %u of %s, measured, "
+                    "differs",
+                    evidence_what(evidence, producer), item_site(evidence->view, input)->slot,
+                    evidence_what(evidence, input));
     if (side >= 0)
         ruling_evidence(evidence, ret, "in %c the input is not what its producer made",
                         side == SIDE_A ? 'A' : 'B');

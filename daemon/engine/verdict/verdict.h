@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From evidence to a verdict. Each class is one rule: a function that looks at the evidence and says
- * yes or no. The table in rules.c is asked in order; the first yes wins. A new class is a function and a line.
+ * From evidence to a verdict. Each class is one rule: a function that looks at the evidence and
+ * says yes or no. The table in rules.c is asked in order; the first yes wins. A new class is a
+ * function and a line.
  */
 #ifndef DAEMON_ENGINE_VERDICT_VERDICT_H
 #define DAEMON_ENGINE_VERDICT_VERDICT_H
@@ -16,12 +17,12 @@ struct evidence {
     struct engine *engine;
     const struct engine_answer *answer;
     const struct pairing *pairing;
-    const struct view *view;           /* the segment of the first difference */
-    const struct item *first;          /* NULL: its records were removed */
-    const struct trace_site *site;     /* of `first` */
+    const struct view *view;       /* the segment of the first difference */
+    const struct item *first;      /* NULL: its records were removed */
+    const struct trace_site *site; /* of `first` */
     const struct engine_finding *finding;
-    struct generators generators;      /* right before `first` */
-    bool at_start;                     /* the first boundary that both sides have */
+    struct generators generators; /* right before `first` */
+    bool at_start;                /* the first boundary that both sides have */
 };
 
 struct ruling {
@@ -61,6 +62,11 @@ bool evidence_is_origin(const struct evidence *evidence);
 bool evidence_inputs_equal(const struct evidence *evidence);
 /* The differing records of the segment with this role; how many. */
 size_t evidence_differing(const struct evidence *evidence, enum diverge_role role);
+/*
+ * Threads and flags are recorded as evidence too: the name of one that differs, in this segment or
+ * before it.
+ */
+const char *evidence_attribute(const struct evidence *evidence, const char *const *words);
 bool text_has(const char *text, const char *const *words);
 
 /* ---- rules ---------------------------------------------------------------------------------- */
@@ -88,7 +94,10 @@ bool rule_reduction_order(const struct evidence *evidence, struct ruling *ret);
 bool rule_nondeterministic(const struct evidence *evidence, struct ruling *ret);
 bool rule_unexplained(const struct evidence *evidence, struct ruling *ret);
 
-/* The first item of the segment, from the first difference on, that turns non-finite from finite inputs. */
+/*
+ * The first item of the segment, from the first difference on, that turns non-finite from finite
+ * inputs.
+ */
 const struct item *nonfinite_onset(const struct view *view, int *ret_side);
 
 #endif

@@ -19,8 +19,8 @@ static inline struct engine_answer *diff_with(struct tb *a, struct tb *b,
                                               const struct engine_options *options)
 {
     struct engine_answer *answer = NULL;
-    int status = engine_first_diff(tb_source(a), tb_run(a), tb_source(b), tb_run(b), options,
-                                   &answer);
+    int status =
+        engine_first_diff(tb_source(a), tb_run(a), tb_source(b), tb_run(b), options, &answer);
     assert_int_equal(status, 0);
     assert_non_null(answer);
     return answer;

@@ -8,9 +8,9 @@
 #include "daemon/engine/trace.h"
 
 struct hostile {
-    unsigned kind;    /* below HOSTILE_KINDS: which damage */
-    uint64_t number;  /* of what, and how much */
-    unsigned chunk;   /* the nth chunk that is loaded is hit; UINT_MAX: all */
+    unsigned kind;   /* below HOSTILE_KINDS: which damage */
+    uint64_t number; /* of what, and how much */
+    unsigned chunk;  /* the nth chunk that is loaded is hit; UINT_MAX: all */
     unsigned seen;
 };
 

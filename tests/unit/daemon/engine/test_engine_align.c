@@ -48,7 +48,9 @@ static void equal_sequences_match_one_by_one(void **state)
     expect_match("abc", NULL, "", NULL, (int[]){-1, -1, -1});
 }
 
-/* Values do not matter when the structure is the same: a difference must not become an insertion. */
+/*
+ * Values do not matter when the structure is the same: a difference must not become an insertion.
+ */
 static void equal_structure_ignores_values(void **state)
 {
     (void)state;
@@ -118,8 +120,7 @@ static struct sequence random_sequence(struct pool *pool, uint64_t seed, size_t 
 static struct sequence edited(struct pool *pool, const struct sequence *from, uint64_t seed,
                               uint64_t edits)
 {
-    struct sequence sequence = {
-        .tokens = POOL_ARRAY(pool, struct token, from->count * 2 + 1)};
+    struct sequence sequence = {.tokens = POOL_ARRAY(pool, struct token, from->count * 2 + 1)};
     for (size_t i = 0; i < from->count; i++) {
         uint64_t roll = tb_mix(seed, i) % (from->count + 1);
         if (roll < edits / 2)
@@ -133,7 +134,9 @@ static struct sequence edited(struct pool *pool, const struct sequence *from, ui
     return sequence;
 }
 
-/* Small ones go by the table, the large ones by Myers: both are as long as can be, and symmetric. */
+/*
+ * Small ones go by the table, the large ones by Myers: both are as long as can be, and symmetric.
+ */
 static void matches_are_longest(void **state)
 {
     (void)state;
@@ -170,14 +173,17 @@ static void hopeless_sequences_end(void **state)
     pool_fini(&pool);
 }
 
-/* ---- segments with other layouts --------------------------------------------------------------- */
+/*
+ * ---- segments with other layouts ---------------------------------------------------------------
+ */
 
 enum { OPS = 60 };
 
 /*
- * A step of OPS ops in three scopes; about `edits` of them are left out, or have another before them (of
- * the same kind, or in runs that also leave some out, of a kind of its own: an op in place of another of its kind
- * is a difference, not an edit), by a seed; op `planted` gives another value.
+ * A step of OPS ops in three scopes; about `edits` of them are left out, or have another before
+ * them (of the same kind, or in runs that also leave some out, of a kind of its own: an op in
+ * place of another of its kind is a difference, not an edit), by a seed; op `planted` gives
+ * another value.
  */
 static struct tb *edited_run(uint64_t seed, uint64_t edits, long planted)
 {
@@ -244,7 +250,10 @@ static void a_difference_is_found_between_random_edits(void **state)
     }
 }
 
-/* The alignment of a pair of layouts is kept; values that differ later are not judged by it unseen. */
+/*
+ * The alignment of a pair of layouts is kept; values that differ later are not judged by it
+ * unseen.
+ */
 static void the_kept_alignment_does_not_judge_other_values(void **state)
 {
     (void)state;

@@ -404,14 +404,14 @@ static void bad_options_are_refused(void **state)
     struct engine_options options = ENGINE_OPTIONS_INIT;
     options.first_step = 5;
     options.last_step = 4;
-    assert_int_equal(engine_first_diff(tb_source(a), tb_run(a), tb_source(b), tb_run(b), &options,
-                                       &answer),
-                     DIVERGE_EINVAL);
+    assert_int_equal(
+        engine_first_diff(tb_source(a), tb_run(a), tb_source(b), tb_run(b), &options, &answer),
+        DIVERGE_EINVAL);
     options = (struct engine_options)ENGINE_OPTIONS_INIT;
     options.offset = INT64_MAX;
-    assert_int_equal(engine_first_diff(tb_source(a), tb_run(a), tb_source(b), tb_run(b), &options,
-                                       &answer),
-                     DIVERGE_EINVAL);
+    assert_int_equal(
+        engine_first_diff(tb_source(a), tb_run(a), tb_source(b), tb_run(b), &options, &answer),
+        DIVERGE_EINVAL);
     options.offset = 1000000;
     answer = diff_with(a, b, &options);
     expect_result(answer, ENGINE_UNVERIFIED);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sources that lie, memory that runs out: an error or an answer, never a crash, a leak or a hang. */
+/*
+ * Sources that lie, memory that runs out: an error or an answer, never a crash, a leak or a hang.
+ */
 #include "tests/unit/daemon/engine/check.h"
 
 #include <errno.h>
@@ -18,16 +20,37 @@ static struct training plant(unsigned n)
     training.steps = 4;
     training.layer = 1;
     switch (n % 10) {
-    case 0: training.kernel_at = 2; break;
-    case 1: training.data_at = 2; break;
-    case 2: training.lr_at = 1; break;
-    case 3: training.draw_at = 2; break;
-    case 4: training.extra_op_at = 1; break;
-    case 5: training.skip_reduce_at = 1; break;
-    case 6: training.raw_write_at = 2; break;
-    case 7: training.seed = 2; break;
-    case 8: training.first = 2; training.fresh_optimizer = true; break;
-    default: training.nan_at = 2; break;
+    case 0:
+        training.kernel_at = 2;
+        break;
+    case 1:
+        training.data_at = 2;
+        break;
+    case 2:
+        training.lr_at = 1;
+        break;
+    case 3:
+        training.draw_at = 2;
+        break;
+    case 4:
+        training.extra_op_at = 1;
+        break;
+    case 5:
+        training.skip_reduce_at = 1;
+        break;
+    case 6:
+        training.raw_write_at = 2;
+        break;
+    case 7:
+        training.seed = 2;
+        break;
+    case 8:
+        training.first = 2;
+        training.fresh_optimizer = true;
+        break;
+    default:
+        training.nan_at = 2;
+        break;
     }
     return training;
 }
@@ -35,8 +58,8 @@ static struct training plant(unsigned n)
 static int run(struct tb *a, struct tb *b, const struct engine_options *options)
 {
     struct engine_answer *answer = NULL;
-    int status = engine_first_diff(tb_source(a), tb_run(a), tb_source(b), tb_run(b), options,
-                                   &answer);
+    int status =
+        engine_first_diff(tb_source(a), tb_run(a), tb_source(b), tb_run(b), options, &answer);
     assert_true((status == 0) == (answer != NULL));
     engine_answer_free(answer);
     return status;
@@ -78,8 +101,8 @@ static void memory_that_runs_out_is_an_error(void **state)
         struct dvg_fault_sweep sweep = {.kind = DVG_FAULT_ALLOC, .error = ENOMEM};
         while (dvg_fault_sweep_next(&sweep)) {
             struct engine_answer *answer = NULL;
-            int status = engine_first_diff(tb_source(a), tb_run(a), tb_source(b), tb_run(b), NULL,
-                                           &answer);
+            int status =
+                engine_first_diff(tb_source(a), tb_run(a), tb_source(b), tb_run(b), NULL, &answer);
             dvg_fault_disarm();
             assert_true(status == 0 || status == DIVERGE_ENOMEM);
             assert_true((status == 0) == (answer != NULL));
@@ -154,14 +177,14 @@ static void tracks_that_lie_are_survived(void **state)
             for (int tier = 0; tier < DIVERGE_TIER_COUNT; tier++) {
                 struct trace_track *track = &stream.tiers[tier];
                 track->has_gap = track->has_gap || field == 2;
-                *(uint64_t *[]){&track->first, &track->last, &track->first_gap,
-                                &track->segments, &track->records,
-                                &track->unread}[field] = numbers[n];
+                *(uint64_t *[]){&track->first,    &track->last,    &track->first_gap,
+                                &track->segments, &track->records, &track->unread}[field] =
+                    numbers[n];
             }
             copy.streams = &stream;
             struct engine_answer *answer = NULL;
-            int status = engine_first_diff(tb_source(a), tb_run(a), tb_source(b), &copy, NULL,
-                                           &answer);
+            int status =
+                engine_first_diff(tb_source(a), tb_run(a), tb_source(b), &copy, NULL, &answer);
             assert_int_equal(status, 0);
             assert_true(answer->result != ENGINE_SAME);
             engine_answer_free(answer);

@@ -480,9 +480,9 @@ static void a_scan_can_be_cancelled(void **state)
     options.progress = count_progress;
     options.progress_ctx = &left;
     struct engine_answer *answer = NULL;
-    assert_int_equal(engine_first_diff(tb_source(a), tb_run(a), tb_source(b), tb_run(b), &options,
-                                       &answer),
-                     -16);
+    assert_int_equal(
+        engine_first_diff(tb_source(a), tb_run(a), tb_source(b), tb_run(b), &options, &answer),
+        -16);
     assert_null(answer);
     assert_int_equal(left, 0);
     tb_free(a);
@@ -520,8 +520,8 @@ static struct tb *random_trace(unsigned seed, long planted, char *where, size_t 
             tb_in(tb, 0, tb_mix(k, o));
             struct tb_record *out = tb_out(tb, 0, tb_mix(tb_mix(k, o), 9) + (n == planted));
             if (n == planted)
-                snprintf(where, size, "%llu/%s/%s%u", (unsigned long long)SEGMENT_STEP(k), lane,
-                         op, out->occurrence);
+                snprintf(where, size, "%llu/%s/%s%u", (unsigned long long)SEGMENT_STEP(k), lane, op,
+                         out->occurrence);
             tb_close(tb);
         }
         tb_lane(tb, "main");
@@ -546,8 +546,8 @@ static void a_planted_difference_is_found_exactly(void **state)
                 const struct engine_finding *first = (i ? swapped : answer)->first;
                 const struct trace_site *site = first->site;
                 if (site->role == DIVERGE_ROLE_PARAM)
-                    snprintf(found, sizeof(found), "%llu//%s",
-                             (unsigned long long)first->segment, site->name);
+                    snprintf(found, sizeof(found), "%llu//%s", (unsigned long long)first->segment,
+                             site->name);
                 else
                     snprintf(found, sizeof(found), "%llu/%s/%s%u",
                              (unsigned long long)first->segment, site->lane, site->op,

@@ -27,7 +27,9 @@ static struct engine_answer *against(const struct training *training, struct tb 
     return diff(*a, *b);
 }
 
-/* ---- builders of small pairs: `i` is 0 for A and 1 for B --------------------------------------- */
+/*
+ * ---- builders of small pairs: `i` is 0 for A and 1 for B ---------------------------------------
+ */
 
 static struct tb *begin(uint64_t i)
 {
@@ -849,7 +851,7 @@ static void one_changed_bit_is_a_bit_flip(void **state)
     (void)state;
     flip(500, 1u << 27, "corruption");
     flip(3, 1u << 5, "corruption");
-    flip(3, 1u << 3, "nondeterministic-kernel"); /* within 16 ulp: rounding */
+    flip(3, 1u << 3, "nondeterministic-kernel");  /* within 16 ulp: rounding */
     flip(3, 3u << 20, "nondeterministic-kernel"); /* two bits */
 }
 

@@ -408,8 +408,7 @@ struct tb_record *tb_add(struct tb *tb, struct tb_record record)
     kept->order = next_order(tb);
     if (data->count == data->capacity) {
         data->capacity = data->capacity ? data->capacity * 2 : 8;
-        data->records =
-            checked(realloc(data->records, data->capacity * sizeof(data->records[0])));
+        data->records = checked(realloc(data->records, data->capacity * sizeof(data->records[0])));
     }
     data->records[data->count++] = kept;
     return kept;
@@ -430,8 +429,7 @@ static struct tb_record tensor(enum diverge_tier tier, enum diverge_role role, c
 
 struct tb_record *tb_in(struct tb *tb, uint16_t slot, uint64_t value)
 {
-    struct tb_record *record =
-        tb_add(tb, tensor(DIVERGE_TIER_OP, DIVERGE_ROLE_INPUT, NULL, value));
+    struct tb_record *record = tb_add(tb, tensor(DIVERGE_TIER_OP, DIVERGE_ROLE_INPUT, NULL, value));
     record->slot = slot;
     record->flags = 0;
     record->argument = NULL;
@@ -488,8 +486,8 @@ static struct tb_record number(enum diverge_tier tier, enum diverge_role role, c
 
 struct tb_record *tb_batch_integer(struct tb *tb, const char *name, uint64_t value)
 {
-    return tb_add(tb, number(DIVERGE_TIER_PULSE, DIVERGE_ROLE_BATCH, name, DIVERGE_KIND_INTEGER,
-                             value));
+    return tb_add(
+        tb, number(DIVERGE_TIER_PULSE, DIVERGE_ROLE_BATCH, name, DIVERGE_KIND_INTEGER, value));
 }
 
 static uint64_t bits_of(double value)
@@ -555,8 +553,8 @@ static void finish_track(struct tb *tb, struct tb_stream *stream, int tier)
 {
     struct trace_track *track = &stream->stream.tiers[tier];
     struct rows *rows = &stream->tiers[tier];
-    uint64_t chain = text_hash(text_hash(mix(17, (uint64_t)tier), stream->spec),
-                               stream->fingerprint);
+    uint64_t chain =
+        text_hash(text_hash(mix(17, (uint64_t)tier), stream->spec), stream->fingerprint);
     *track = (struct trace_track){.present = rows->count > 0, .start = digest_of(chain)};
     for (size_t i = 0; i < rows->count; i++) {
         struct chunk_data *data = &rows->items[i];
@@ -743,16 +741,15 @@ static void fill_record(struct built *b, uint32_t i, const struct tb_record *r)
     b->type[i] = i;
     b->value[i] = r->value;
     b->argument[i] = argument_digest(r);
-    b->state[i] = (uint8_t)(r->state | (r->nan ? DVG_STATE_NONFINITE : 0) |
-                            (r->l2 > 0 ? DVG_STATE_L2 : 0));
+    b->state[i] =
+        (uint8_t)(r->state | (r->nan ? DVG_STATE_NONFINITE : 0) | (r->l2 > 0 ? DVG_STATE_L2 : 0));
     b->order[i] = r->order;
     b->producer[i] = r->producer;
     b->l2[i] = r->l2;
     b->min[i] = r->min;
     b->max[i] = r->max;
     if (r->nan)
-        b->nonfinite[b->chunk.n_nonfinite++] =
-            (struct trace_nonfinite){.index = i, .nan = r->nan};
+        b->nonfinite[b->chunk.n_nonfinite++] = (struct trace_nonfinite){.index = i, .nan = r->nan};
     if (r->sketch) {
         memcpy(&b->sketches[(size_t)b->chunk.n_sketches * 64], r->sketch, 64 * sizeof(float));
         b->sketch_index[b->chunk.n_sketches++] = i;
@@ -811,8 +808,8 @@ static struct built *build(const struct chunk_data *data)
 static void connect(struct built *b, const struct chunk_data *data)
 {
     struct trace_chunk *chunk = &b->chunk;
-    b->layout = (struct trace_layout){
-        .digest = data->layout, .count = data->count, .sites = b->site_list};
+    b->layout =
+        (struct trace_layout){.digest = data->layout, .count = data->count, .sites = b->site_list};
     chunk->layout = &b->layout;
     chunk->count = data->count;
     chunk->pruned = data->pruned;
@@ -876,8 +873,7 @@ static int source_argument(void *ctx, uint64_t digest, const char **ret)
             for (size_t i = 0; i < tb->streams[s]->tiers[tier].count; i++) {
                 const struct chunk_data *data = &tb->streams[s]->tiers[tier].items[i];
                 for (uint32_t r = 0; r < data->count; r++)
-                    if (data->records[r]->argument &&
-                        argument_digest(data->records[r]) == digest) {
+                    if (data->records[r]->argument && argument_digest(data->records[r]) == digest) {
                         *ret = data->records[r]->argument;
                         return 0;
                     }

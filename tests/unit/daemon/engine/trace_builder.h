@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Traces in memory, for the engine's tests: records are written down as a training run would make them, digests
- * and chains are computed as the store does, and a trace_source reads them.
+ * Traces in memory, for the engine's tests: records are written down as a training run would make
+ * them, digests and chains are computed as the store does, and a trace_source reads them.
  *
  *     struct tb *a = tb_new("a");
  *     tb_rank(a, 0);
@@ -15,8 +15,8 @@
  *     …
  *     tb_end(a);
  *
- * What is added returns the record, so that a test can change a field of it. Everything is freed by tb_free,
- * which also checks that every chunk that was loaded was released.
+ * What is added returns the record, so that a test can change a field of it. Everything is freed
+ * by tb_free, which also checks that every chunk that was loaded was released.
  */
 #ifndef TESTS_TRACE_BUILDER_H
 #define TESTS_TRACE_BUILDER_H
@@ -60,8 +60,8 @@ const struct trace_source *tb_source(struct tb *tb);
 
 /* Begins the stream of a rank; what follows belongs to it. */
 void tb_rank(struct tb *tb, uint32_t rank);
-void tb_end(struct tb *tb);                     /* BYE: complete */
-void tb_fail(struct tb *tb);                    /* BYE: failed */
+void tb_end(struct tb *tb);  /* BYE: complete */
+void tb_fail(struct tb *tb); /* BYE: failed */
 void tb_world(struct tb *tb, uint32_t world);
 void tb_spec(struct tb *tb, const char *spec);
 void tb_fingerprint(struct tb *tb, const char *id);

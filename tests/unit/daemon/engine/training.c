@@ -104,8 +104,8 @@ static uint64_t forward(struct state *state, uint64_t step, int layer, uint64_t 
     const struct training *training = state->training;
     bool mine = training->layer == layer;
     bool argument = mine && planted(training->argument_at, step);
-    uint64_t in = layer > 0 && planted(training->raw_write_at, step) && mine ? tb_mix(input, 666)
-                                                                              : input;
+    uint64_t in =
+        layer > 0 && planted(training->raw_write_at, step) && mine ? tb_mix(input, 666) : input;
     uint64_t out = tb_mix(tb_mix(in, state->weight[layer]), argument ? 2 : 1);
     bool nan = mine && planted(training->nan_at, step);
     if (mine && planted(training->kernel_at, step))
