@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
+#include <uv.h>
 
 #include <diverge/error.h>
 
@@ -95,8 +96,36 @@ static void raise_descriptor_limit(struct config *config)
               log_text("reason", "RLIMIT_NOFILE"));
 }
 
+/*
+ * libuv aborts when it finds no memory for its tables. The process ends then as it does for want of memory elsewhere:
+ * what was acknowledged is in the store, the rest its producers keep.
+ */
+static void *kept_alive(void *memory)
+{
+    if (memory)
+        return memory;
+    log_event(LOG_ERROR, "out_of_memory", log_text("where", "event loop"));
+    _exit(EX_OSERR);
+}
+
+static void *loop_malloc(size_t size)
+{
+    return kept_alive(malloc(size));
+}
+
+static void *loop_realloc(void *memory, size_t size)
+{
+    return kept_alive(realloc(memory, size ? size : 1));
+}
+
+static void *loop_calloc(size_t count, size_t size)
+{
+    return kept_alive(calloc(count, size));
+}
+
 static void prepare_process(void)
 {
+    uv_replace_allocator(loop_malloc, loop_realloc, loop_calloc, free);
     signal(SIGPIPE, SIG_IGN);
     /* A write past RLIMIT_FSIZE is then an error like a full disk, not our end. */
     signal(SIGXFSZ, SIG_IGN);

@@ -29,6 +29,7 @@ enum {
     /* A producer that lives keeps its spool file; when it ended, nothing tells us. */
     RESCAN_MS = 2000,
     GC_SLICE_MS = 20,
+    GC_OVERDUE = 4, /* times the bytes after which it is due */
     REPLY_MAX = 2 * 1024 * 1024,
 };
 
@@ -432,6 +433,13 @@ static void go_on_scanning(struct writer *w)
     w->orphans = NULL;
 }
 
+/* A queue that never runs empty must not let the store outgrow its cap. */
+static bool gc_is_overdue(const struct writer *w)
+{
+    return w->gc_due && !w->failed && !w->group_open &&
+           w->bytes_since_gc >= GC_OVERDUE * (uint64_t)w->config->checkpoint_bytes;
+}
+
 /* Upkeep that waits until there is nothing else to do. False: nothing was due. */
 static bool idle_work(struct writer *w)
 {
@@ -480,6 +488,8 @@ static void serve(struct writer *w)
             w->group_open = false;
         else if (group_is_large(w))
             commit(w);
+        if (gc_is_overdue(w))
+            collect_garbage(w);
         resume_stalled(w);
         /* A full disk does not keep the daemon from ending: what is not acknowledged, producers keep. */
         if (w->stalled && atomic_load(&w->stopping))

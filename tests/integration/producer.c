@@ -52,7 +52,7 @@ static bool report(const struct producer_plan *plan, struct diverge_session *ses
 {
     if (!plan->flush)
         return true;
-    if (diverge_flush(session, WAIT_MS) != 0)
+    if (diverge_flush(session, plan->flush_ms ? plan->flush_ms : WAIT_MS) != 0)
         return false;
     return plan->report_fd < 0 || write(plan->report_fd, "+", 1) == 1;
 }

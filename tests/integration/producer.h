@@ -20,6 +20,7 @@ struct producer_plan {
     uint64_t seed;
     bool flush;    /* wait for the acknowledgement after each step, and report it */
     bool forever;  /* go on until killed: steps is then what is checked */
+    int flush_ms;  /* how long to wait for it; 0: 30 s */
     int report_fd; /* a byte for each flushed step; -1: none */
     int gate_fd;   /* a byte is read from it before each step; -1: none */
 };

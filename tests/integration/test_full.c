@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A disk that fills up and is emptied again: nothing acknowledged is lost, nothing lost is acknowledged. */
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -192,6 +193,54 @@ static void stop_with_a_full_disk_says_so_and_producers_keep_theirs(void **state
     producer_check(d.store, &plan);
 }
 
+/* What cannot be stored is not taken in without end either. */
+static void reading_stops_while_the_disk_is_full(void **state)
+{
+    (void)state;
+    enum { CAP = 1024 * 1024, SLACK = 4 * CAP, QUIET_MS = 500 };
+    dvg_daemon_start(&d, (const char *const[]){"--connection-bytes=1M", NULL},
+                     (const char *const[]){preload, fault, NULL});
+    int fd = raw_connect(d.socket);
+    uint8_t bytes[8192];
+    struct dvg_frame answer;
+    raw_send_hello(fd, 1, 1);
+    assert_int_equal(raw_read(fd, bytes, sizeof(bytes), &answer), DVG_MESSAGE_WELCOME);
+    struct producer_plan plan = PRODUCER_PLAN_INIT;
+    plan.name = "fills";
+    plan.steps = 2;
+    plan.records = 10;
+    int report;
+    int gate;
+    pid_t pid = start_producer(&plan, &report, &gate);
+    let_steps(gate, report, 1);
+    fill_disk();
+    assert_int_equal(write(gate, "+", 1), 1);
+    await_read_only(true);
+    /* Frames until no more are taken for a while; none is ever looked into. */
+    uint8_t frame[DVG_FRAME_HEADER + 8192] = {0};
+    dvg_store_u32(frame, DVG_FRAME_MAGIC);
+    dvg_store_u16(frame + 4, DVG_MESSAGE_PART);
+    dvg_store_u32(frame + 8, 8192);
+    size_t sent = 0;
+    struct pollfd room = {.fd = fd, .events = POLLOUT};
+    while (sent < SLACK && poll(&room, 1, QUIET_MS) == 1) {
+        size_t at = sent % sizeof(frame);
+        ssize_t n = send(fd, frame + at, sizeof(frame) - at, MSG_DONTWAIT | MSG_NOSIGNAL);
+        assert_true(n > 0);
+        sent += (size_t)n;
+    }
+    assert_in_range(sent, CAP / 2, SLACK - 1);
+    empty_disk();
+    char byte;
+    assert_int_equal(read(report, &byte, 1), 1);
+    producer_join(pid, 0);
+    close(report);
+    close(gate);
+    close(fd);
+    dvg_daemon_stop(&d);
+    producer_check(d.store, &plan);
+}
+
 static void start_on_a_full_disk_is_74(void **state)
 {
     (void)state;
@@ -214,6 +263,7 @@ int main(void)
         TEST(full_disk_is_waited_out),
         TEST(kill_with_a_full_disk_keeps_what_was_acknowledged),
         TEST(stop_with_a_full_disk_says_so_and_producers_keep_theirs),
+        TEST(reading_stops_while_the_disk_is_full),
         TEST(start_on_a_full_disk_is_74),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -202,6 +203,38 @@ static void higher_epoch_takes_over_and_lower_is_refused(void **state)
     expect_service();
 }
 
+/* The folder keeps other users out; where somebody opened it, the daemon does. Only root can become another. */
+static void other_users_are_refused(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        return;
+    char folder[200];
+    snprintf(folder, sizeof(folder), "%s/r", d.dir);
+    dvg_daemon_start(&d, NULL, NULL);
+    assert_int_equal(chmod(d.dir, 0711), 0);
+    assert_int_equal(chmod(folder, 0711), 0);
+    assert_int_equal(chmod(d.socket, 0777), 0);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (setgid(12345) != 0 || setuid(12345) != 0)
+            _exit(2);
+        int fd = raw_try_connect(d.socket);
+        uint8_t bytes[4096];
+        struct dvg_frame frame;
+        struct dvg_error_message message;
+        bool refused = fd >= 0 &&
+                       raw_read(fd, bytes, sizeof(bytes), &frame) == DVG_MESSAGE_ERROR &&
+                       dvg_error_decode(frame.payload, &message) == 0 &&
+                       message.status == DIVERGE_EPERM;
+        _exit(refused ? 0 : 1);
+    }
+    producer_join(pid, 0);
+    assert_int_equal(chmod(folder, 0700), 0);
+    expect_service();
+}
+
 static void bad_control_requests_are_answered(void **state)
 {
     (void)state;
@@ -259,6 +292,7 @@ int main(void)
         TEST(flood_of_peers_leaves_the_first_alone),
         TEST(peer_that_does_not_read_is_closed),
         TEST(higher_epoch_takes_over_and_lower_is_refused),
+        TEST(other_users_are_refused),
         TEST(bad_control_requests_are_answered),
         TEST(status_counts_connections_and_records),
     };
