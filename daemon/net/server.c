@@ -476,24 +476,43 @@ static int start(struct server *server, const struct config *config)
     return rc;
 }
 
+static void close_handle(uv_handle_t *handle, void *context)
+{
+    (void)context;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+/* Also of a half-made server. There is no writer thread any more. */
+static void free_server(struct server *server)
+{
+    if (!server)
+        return;
+    if (server->loop.data) {
+        uv_walk(&server->loop, close_handle, NULL);
+        uv_run(&server->loop, UV_RUN_DEFAULT);
+        int leftover = uv_loop_close(&server->loop);
+        assert(leftover == 0);
+        (void)leftover;
+    }
+    free(server->stop);
+    free(server->conns);
+    free(server);
+}
+
 int server_run(const struct config *config)
 {
     struct server *server = calloc(1, sizeof(*server));
     int rc = server ? start(server, config) : DIVERGE_ENOMEM;
     if (rc) {
-        /* The process ends; what was begun goes with it. */
         log_event(LOG_ERROR, "not_started", log_number("status", rc));
+        free_server(server);
         return rc;
     }
     uv_run(&server->loop, UV_RUN_DEFAULT);
     writer_join(server->writer);
-    int leftover = uv_loop_close(&server->loop);
-    assert(leftover == 0);
-    (void)leftover;
     rc = server->status;
     log_event(LOG_INFO, "stopped", log_number("status", rc));
-    free(server->stop);
-    free(server->conns);
-    free(server);
+    free_server(server);
     return rc;
 }

@@ -224,8 +224,7 @@ static void other_users_are_refused(void **state)
         uint8_t bytes[4096];
         struct dvg_frame frame;
         struct dvg_error_message message;
-        bool refused = fd >= 0 &&
-                       raw_read(fd, bytes, sizeof(bytes), &frame) == DVG_MESSAGE_ERROR &&
+        bool refused = fd >= 0 && raw_read(fd, bytes, sizeof(bytes), &frame) == DVG_MESSAGE_ERROR &&
                        dvg_error_decode(frame.payload, &message) == 0 &&
                        message.status == DIVERGE_EPERM;
         _exit(refused ? 0 : 1);
