@@ -159,7 +159,8 @@ int codec_encode(struct codec_encoder *encoder, enum codec_effort effort, uint32
         head[0] = column_number(column->column);
         head[1] = delta ? TRANSFORM_DELTA : TRANSFORM_NONE;
         dvg_store_u32(head + 4, column->items);
-        int rc = encoder_reserve(encoder, width * column->items, delta ? column->items : 0);
+        /* One more, so that there is memory for no items too. */
+        int rc = encoder_reserve(encoder, width * column->items + 1, delta ? (size_t)column->items + 1 : 0);
         if (rc)
             return rc;
         planes_split(delta ? apply_delta(encoder, column->data, column->items) : column->data,

@@ -282,7 +282,7 @@ static int prepare_place(struct database *database, const char *path)
     int rc = make_folder(database, folder);
     if (!rc)
         rc = check_filesystem(database, folder);
-    if (!rc && access(folder, W_OK | X_OK) != 0)
+    if (!rc && faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) != 0)
         rc = database_error(database, DIVERGE_EPERM,
                             "%s: the folder is read-only: SQLite needs to write beside the store;"
                             " set DIVERGE_STORE to a writable place", folder);

@@ -52,9 +52,11 @@ static int head(struct reader *reader, enum statement which, uint64_t stream,
     int flags = sqlite3_column_int(statement, 6);
     row.sealed = flags & SEGMENT_SEALED;
     row.gap = flags & (SEGMENT_LOST | SEGMENT_UNREAD);
-    bool whole = reader_digest(statement, 1, &row.layout) &
-                 reader_digest(statement, 2, &row.digest) &
-                 reader_digest(statement, 3, &row.chain);
+    struct trace_digest *digests[3] = {&row.layout, &row.digest, &row.chain};
+    bool whole = true;
+    for (int i = 0; i < 3; i++)
+        if (!reader_digest(statement, 1 + i, digests[i]))
+            whole = false;
     sqlite3_reset(statement);
     if (row.sealed && !whole)
         return database_error(&reader->db, DIVERGE_ECORRUPT,

@@ -20,6 +20,7 @@ enum {
     RECORDS = 5000,
     PART = 1000,
     SEGMENTS = 400,
+    COMMIT = 100, /* segments a group: about 32 MiB of frames, the daemon's default */
     ROUNDS = 5,
 };
 
@@ -210,8 +211,7 @@ static void record_segment(struct bench_run *run, const struct step *step, uint6
     };
     must(store_segment_seal(run->stream, &end), run->store);
     store_stream_set_seq(run->stream, segment + 1);
-    /* About what a group commit of the daemon takes at this rate. */
-    if (segment % 25 == 24) {
+    if ((segment + 1) % COMMIT == 0) {
         must(store_commit(run->store), run->store);
         must(store_checkpoint(run->store, UINT64_C(64) << 20), run->store);
     }

@@ -225,6 +225,38 @@ static void a_path_that_cannot_be_made_is_refused(void **state)
     assert_null(store);
 }
 
+static void a_read_only_folder_is_read_and_not_written(void **state)
+{
+    (void)state;
+    struct recording recording;
+    recording_begin(&recording, fixture.store,
+                    &(struct recording_options){.name = "r", .records = 10}, NULL);
+    recording_segment(&recording, 0);
+    assert_int_equal(store_commit(fixture.store), 0);
+    fixture_close(&fixture);
+    assert_int_equal(chmod(fixture.path, 0444), 0);
+    assert_int_equal(chmod(fixture.folder, 0555), 0);
+    bool root = geteuid() == 0;
+    if (root) /* for whom no folder is read-only */
+        assert_int_equal(seteuid(65534), 0);
+    struct store_error error = {{0}};
+    int written = open_again(&error);
+    struct reader *reader = NULL;
+    struct store_error read_error = {{0}};
+    int read = reader_open(fixture.path, &reader, &read_error);
+    struct reader_totals totals = {0};
+    if (!read)
+        read = reader_totals(reader, &totals);
+    reader_close(reader);
+    if (root)
+        assert_int_equal(seteuid(0), 0);
+    assert_int_equal(chmod(fixture.folder, 0700), 0);
+    assert_int_equal(written, DIVERGE_EPERM);
+    assert_non_null(strstr(error.text, "read-only"));
+    assert_int_equal(read, 0);
+    assert_int_equal(totals.records, 10);
+}
+
 static void a_missing_or_empty_file_has_nothing_to_read(void **state)
 {
     (void)state;
@@ -365,6 +397,7 @@ int main(void)
         TEST(damage_inside_is_an_error_and_no_crash),
         TEST(network_file_systems_are_refused),
         TEST(a_path_that_cannot_be_made_is_refused),
+        TEST(a_read_only_folder_is_read_and_not_written),
         TEST(a_missing_or_empty_file_has_nothing_to_read),
         TEST(a_clean_stop_leaves_one_file),
         TEST(two_writers_are_told_before_they_harm_each_other),

@@ -513,6 +513,33 @@ static void uninitialised_values_are_kept_and_do_not_count(void **state)
     reader_close(reader);
 }
 
+static void unread_records_make_the_segments_evidence_incomplete(void **state)
+{
+    (void)state;
+    struct recording recording;
+    recording_begin(&recording, fixture.store,
+                    &(struct recording_options){.name = "r", .records = 1}, NULL);
+    const uint8_t unread = DVG_STATE_UNREAD;
+    struct dvg_part wire = {.segment = 0, .tier = DIVERGE_TIER_OP, .count = 1};
+    wire.columns[DVG_COLUMN_STATE] = (struct dvg_bytes){.data = &unread, .size = 1};
+    struct store_part part = {.wire = &wire, .lane = recording.lane, .sites = recording.sites,
+                              .types = recording.types, .n_types = 4};
+    assert_int_equal(store_part_append(recording.stream, &part), 0);
+    assert_int_equal(recording_seal(&recording, 0), 0);
+    assert_int_equal(store_commit(fixture.store), 0);
+    struct reader *reader = fixture_reader(&fixture);
+    uint64_t stream = only_stream(reader, "r");
+    struct trace_head head = head_of(reader, stream, 0);
+    assert_true(head.gap);
+    assert_int_equal(head.dropped, 0);
+    const struct trace_source *source = reader_source(reader);
+    struct trace_chunk *chunk = NULL;
+    assert_int_equal(source->load(source->ctx, stream, DIVERGE_TIER_OP, 0, &chunk), 0);
+    assert_int_equal(chunk->state[0], DVG_STATE_UNREAD);
+    source->release(source->ctx, chunk);
+    reader_close(reader);
+}
+
 static void limits_hold(void **state)
 {
     (void)state;
@@ -558,6 +585,7 @@ int main(void)
         TEST(sealed_segments_and_older_ones_take_nothing),
         TEST(lanes_are_put_together_by_name_whatever_came_first),
         TEST(uninitialised_values_are_kept_and_do_not_count),
+        TEST(unread_records_make_the_segments_evidence_incomplete),
         TEST(limits_hold),
     };
 #undef TEST
