@@ -337,7 +337,7 @@ static void order_items(struct engine *engine, struct view *view)
     renumber_lanes(&placing);
     for (size_t l = 0; l < 2; l++)
         if (counts[l])
-            qsort(lists[l], counts[l], sizeof(lists[l][0]), by_item_place);
+            qsort(lists[l], counts[l], sizeof(struct item *), by_item_place);
 }
 
 /* ---- loading -------------------------------------------------------------------------------- */

@@ -189,7 +189,7 @@ static void match_middle(struct matching *m, struct range ra, struct range rb)
     size_t height = ra.end - ra.first, width = rb.end - rb.first;
     if (height == 0 || width == 0)
         return;
-    if (height <= TABLE_CELLS / width)
+    if (height * width <= TABLE_CELLS) /* counts are of 32 bits */
         match_by_table(m, ra, rb);
     else if (!match_by_myers(m, ra, rb))
         match_in_order(m, ra, rb);
