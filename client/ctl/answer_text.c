@@ -130,7 +130,7 @@ static const char *place(const struct engine_finding *finding, uint64_t ranks)
     const char *text = text_segment(finding->segment);
     bool state = finding->segment % 2 && site->phase == DIVERGE_PHASE_BOUNDARY;
 
-    if (ranks > 1 || finding->rank)
+    if (ranks > 1)
         text = mem_printf("%s, rank %u", text, finding->rank);
     if (!state && !(finding->segment == 0 && site->phase == DIVERGE_PHASE_INIT))
         text = mem_printf("%s, %s", text, text_phase(site->phase));
@@ -307,7 +307,7 @@ static void print_counters(const struct page *page)
 static void print_finding(const struct page *page, const char *title,
                           const struct engine_finding *finding)
 {
-    uint64_t ranks = page->answer->compared.ranks;
+    uint64_t ranks = page->answer->compared.ranks + finding->rank; /* --rank 3: one, and not 0 */
 
     text_wrap(page->file,
               mem_printf("%s%s%s ", text_style(TEXT_BOLD), title, text_style(TEXT_PLAIN)), 2,
@@ -430,7 +430,25 @@ static size_t count_class(const struct engine_answer *answer, const char *class_
     return count;
 }
 
-enum { CAUSES_SHOWN = 3 };
+enum { CAUSES_SHOWN = 3, VALUE_MAX = 60 /* bytes */ };
+
+/* A setting's value in a sentence: env-diff shows it whole. */
+static const char *short_value(const char *value)
+{
+    if (!value)
+        return "not set";
+    if (!*value)
+        return "empty";
+    const char *text = text_escape(value);
+    size_t size = strlen(text);
+
+    if (size <= VALUE_MAX)
+        return text;
+    size = VALUE_MAX - 1;
+    while (size && ((unsigned char)text[size] & 0xc0) == 0x80) /* not inside a character */
+        size--;
+    return mem_printf("%.*s…", (int)size, text);
+}
 
 static const char *causes(const struct engine_answer *answer)
 {
@@ -443,8 +461,7 @@ static const char *causes(const struct engine_answer *answer)
         if (strcmp(entry->class_name, "cause") != 0)
             continue;
         text = join(text, mem_printf("%s (A %s, B %s)", text_escape(entry->key),
-                                     entry->a ? text_escape(entry->a) : "not set",
-                                     entry->b ? text_escape(entry->b) : "not set"));
+                                     short_value(entry->a), short_value(entry->b)));
         shown++;
     }
     return text;
@@ -549,10 +566,9 @@ static const char *brief(const struct engine_finding *finding)
 {
     const struct trace_site *site = finding->site;
 
-    return mem_printf("%s, %s, record %llu: %s%s%s%s%s", text_segment(finding->segment),
-                      text_phase(site->phase), (unsigned long long)finding->order,
-                      text_escape(site->op), *site->op ? ", " : "", what(site),
-                      *site->name ? " " : "", text_escape(site->name));
+    return mem_printf("%s: %s%s%s%s%s", place(finding, 1), text_escape(site->op),
+                      *site->op ? ", " : "", what(site), *site->name ? " " : "",
+                      text_escape(site->name));
 }
 
 static void print_ranks(const struct page *page)
@@ -663,6 +679,11 @@ void answer_text(FILE *file, const struct engine_answer *answer, const struct an
     print_rest(&page);
 }
 
+static const char *whole_value(const char *value)
+{
+    return !value ? "(not set)" : *value ? text_escape(value) : "(empty)";
+}
+
 void answer_environment(FILE *file, const struct engine_answer *answer, int width)
 {
     for (size_t i = 0; i < answer->n_environment; i++) {
@@ -672,8 +693,6 @@ void answer_environment(FILE *file, const struct engine_answer *answer, int widt
             fprintf(file, "%s%s%s\n", text_style(TEXT_BOLD), entry->class_name,
                     text_style(TEXT_PLAIN));
         text_wrap(file, mem_printf("  %s  ", text_escape(entry->key)), 6,
-                  mem_printf("A %s   B %s", entry->a ? text_escape(entry->a) : "(not set)",
-                             entry->b ? text_escape(entry->b) : "(not set)"),
-                  width);
+                  mem_printf("A %s   B %s", whole_value(entry->a), whole_value(entry->b)), width);
     }
 }

@@ -53,7 +53,7 @@ static void print_text(const cJSON *daemon, const char *path, const struct reade
         return;
     }
     text_wrap(stdout, "        ", 8,
-              mem_printf("%s, %s in the log not yet merged", text_bytes(totals->file_bytes),
+              mem_printf("%s, and %s in its write-ahead log", text_bytes(totals->file_bytes),
                          text_bytes(totals->wal_bytes)),
               width);
     text_wrap(

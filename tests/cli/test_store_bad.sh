@@ -16,11 +16,20 @@ python3 -c 'import sqlite3,sys; c=sqlite3.connect(sys.argv[1]); c.execute("PRAGM
 expect 65 ctl --store "$dir/newer.db" runs
 err_has 'newer'
 expect 0 ctl --store "$store" runs
-if [[ $(id -u) -ne 0 ]]; then
-    cp "$store" "$dir/private.db"
-    chmod 000 "$dir/private.db"
-    expect 77 ctl --store "$dir/private.db" runs
+# One of somebody else: the program runs as another user when this is root.
+cp "$store" "$dir/private.db"
+chmod 000 "$dir/private.db"
+program=("$DVG_DIVERGECTL")
+if [[ $(id -u) -eq 0 ]]; then
+    public=$(mktemp -d /tmp/dvgcli-public-XXXXXX)
+    trap 'rm -r "$public"; finish' EXIT
+    chmod 755 "$public"
+    cp "$DVG_DIVERGECTL" "$public/divergectl"
+    program=(setpriv --reuid=65534 --regid=65534 --clear-groups env -i HOME=/nonexistent
+        "$public/divergectl")
 fi
+expect 77 "${program[@]}" --store "$dir/private.db" runs
+err_has 'permission'
 # A store that nobody may write is read.
 mkdir "$dir/ro"
 cp "$store" "$dir/ro/x.db"

@@ -261,6 +261,24 @@ static void causes_that_differ_are_named(void **state)
                             "context only.");
 }
 
+static void long_values_are_cut_and_empty_ones_said(void **state)
+{
+    static char value[200];
+    static struct engine_environment environment[] = {
+        {.key = "argv", .class_name = "cause", .a = "", .b = value},
+    };
+
+    (void)state;
+    memset(value, 'x', sizeof(value) - 1);
+    answer.environment = environment;
+    answer.n_environment = 1;
+    const char *text = text_of(0);
+
+    assert_non_null(strstr(text, "argv (A empty, B xxx"));
+    assert_non_null(strstr(text, "x…)."));
+    assert_null(strstr(text, value));
+}
+
 static cJSON *json_of(void)
 {
     struct emit emit;
@@ -320,6 +338,7 @@ int main(void)
         cmocka_unit_test_setup(equal_runs_say_how_much_was_compared, setup),
         cmocka_unit_test_setup(what_cannot_be_told_says_why, setup),
         cmocka_unit_test_setup(causes_that_differ_are_named, setup),
+        cmocka_unit_test_setup(long_values_are_cut_and_empty_ones_said, setup),
         cmocka_unit_test_setup(json_keeps_what_it_does_not_know_null, setup),
         cmocka_unit_test_setup(json_of_a_scalar_that_is_not_a_number, setup),
     };
