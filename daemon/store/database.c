@@ -15,7 +15,6 @@
 
 enum {
     DEFAULT_BUSY_MS = 5000,
-    PAGE_BYTES = 32768,
     CACHE_KIB = 65536,
     FUSE_TYPE = 0x65735546,
     WATCH_STEPS = 100000, /* virtual machine steps between looks at the WAL */
@@ -389,8 +388,9 @@ static int configure_writer(struct database *database, const struct database_opt
     snprintf(sql, sizeof sql,
              "PRAGMA page_size = %d; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;"
              "PRAGMA synchronous = %s; PRAGMA foreign_keys = ON; PRAGMA wal_autocheckpoint = 0;"
-             "PRAGMA cache_size = -%d; PRAGMA temp_store = MEMORY",
-             PAGE_BYTES, options->synchronous_full ? "FULL" : "NORMAL", CACHE_KIB);
+             "PRAGMA cache_size = -%d; PRAGMA temp_store = MEMORY;"
+             "PRAGMA journal_size_limit = 268435456",
+             DATABASE_PAGE_BYTES, options->synchronous_full ? "FULL" : "NORMAL", CACHE_KIB);
     return database_execute(database, sql);
 }
 

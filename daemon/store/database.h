@@ -17,6 +17,8 @@
 
 #define DATABASE_APPLICATION_ID 0x44564744 /* "DVGD" */
 
+enum { DATABASE_PAGE_BYTES = 32768 };
+
 struct migration {
     int version; /* rising from 1 */
     const char *name;

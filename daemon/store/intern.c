@@ -33,22 +33,42 @@ static int next_id(struct store *store, const char *table, int64_t *ret)
     return store_failed(store, rc);
 }
 
+int content_ids_in_file(struct store *store, int64_t ret[CONTENT_TABLES])
+{
+    static const char *const tables[CONTENT_TABLES] = {
+        "strings", "sites", "types", "columns", "layouts", "chunks", "runs", "streams"};
+    int rc = 0;
+    for (size_t i = 0; i < CONTENT_TABLES && !rc; i++)
+        rc = next_id(store, tables[i], &ret[i]);
+    return rc;
+}
+
+void content_ids(const struct store *store, int64_t ret[CONTENT_TABLES])
+{
+    const struct content *content = &store->content;
+    const int64_t ids[CONTENT_TABLES] = {
+        content->next_string, content->next_site,  content->next_type, content->next_column,
+        content->next_layout, content->next_chunk, store->next_run,    store->next_stream};
+    memcpy(ret, ids, sizeof ids);
+}
+
 int content_open(struct store *store)
 {
     struct content *content = &store->content;
-    const struct {
-        const char *table;
-        int64_t *next;
-    } tables[] = {
-        {"strings", &content->next_string}, {"sites", &content->next_site},
-        {"types", &content->next_type},     {"columns", &content->next_column},
-        {"layouts", &content->next_layout}, {"chunks", &content->next_chunk},
-        {"runs", &store->next_run},         {"streams", &store->next_stream},
-    };
-    int rc = 0;
-    for (size_t i = 0; i < sizeof tables / sizeof tables[0] && !rc; i++)
-        rc = next_id(store, tables[i].table, tables[i].next);
-    return rc;
+    int64_t ids[CONTENT_TABLES];
+    int rc = content_ids_in_file(store, ids);
+    if (rc)
+        return rc;
+    content->next_string = ids[0];
+    content->next_site = ids[1];
+    content->next_type = ids[2];
+    content->next_column = ids[3];
+    content->next_layout = ids[4];
+    content->next_chunk = ids[5];
+    store->next_run = ids[6];
+    store->next_stream = ids[7];
+    memcpy(store->committed_ids, ids, sizeof ids);
+    return 0;
 }
 
 static void forget_infos(struct content *content)

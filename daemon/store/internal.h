@@ -125,6 +125,8 @@ struct store {
     struct store_options options;
     struct store_error error;
     int64_t data_version;
+    uint64_t wal_bytes;         /* in the log and not yet in the file, as of the last commit */
+    int64_t committed_ids[8];   /* next row ids as of the last commit: content_ids */
     struct arena arena;   /* of pending operations */
     struct arena scratch; /* of one commit */
     struct pending pending;
@@ -165,7 +167,11 @@ int store_map_put(struct store *store, struct map *map, const struct trace_diges
 int64_t store_now_us(void);
 
 /* intern.c */
+enum { CONTENT_TABLES = 8 };
 int content_open(struct store *store);
+/* The next row ids as given in memory, and as the file has them. */
+void content_ids(const struct store *store, int64_t ret[CONTENT_TABLES]);
+int content_ids_in_file(struct store *store, int64_t ret[CONTENT_TABLES]);
 void content_fini(struct content *content);
 /* After a commit: forgets what grew past its cap. */
 void content_trim(struct content *content);

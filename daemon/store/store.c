@@ -64,6 +64,16 @@ static int data_version(struct store *store, int64_t *ret)
     return store_failed(store, rc ? rc : DIVERGE_EINTERNAL);
 }
 
+/* The log's file keeps its size when it begins anew, so its frames are what counts. */
+static int count_wal(void *ctx, sqlite3 *handle, const char *name, int pages)
+{
+    (void)handle;
+    (void)name;
+    struct store *store = ctx;
+    store->wal_bytes = (uint64_t)pages * DATABASE_PAGE_BYTES;
+    return SQLITE_OK;
+}
+
 static int open_parts(struct store *store, const char *path)
 {
     struct database_options options = {
@@ -73,6 +83,8 @@ static int open_parts(struct store *store, const char *path)
     int rc = database_open_writer(&store->db, path, &options);
     if (rc)
         return store_failed(store, rc);
+    sqlite3_wal_hook(store->db.handle, count_wal, store);
+    store->wal_bytes = database_wal_bytes(&store->db);
     rc = codec_encoder_new(&store->encoder);
     if (!rc)
         rc = codec_decoder_new(&store->decoder);
@@ -164,18 +176,26 @@ int store_begin(struct store *store)
     return 0;
 }
 
-/* Row ids are given in memory, so a second writer would be fatal to both. */
+/*
+ * Row ids are given in memory, so a second writer that adds rows would be fatal to both. Somebody who only
+ * changed or removed some (a pin, SQL by hand) is no harm.
+ */
 static int check_only_writer(struct store *store)
 {
     int64_t version = 0;
+    int64_t ids[CONTENT_TABLES];
     int rc = data_version(store, &version);
-    if (rc)
+    if (rc || version == store->data_version)
         return rc;
-    if (version != store->data_version)
-        return store_fail(store, DIVERGE_EBUSY,
-                          "another program wrote to %s: stop one of the two and start again",
-                          store->db.path);
-    return 0;
+    rc = content_ids_in_file(store, ids);
+    for (int i = 0; i < CONTENT_TABLES && !rc; i++)
+        if (ids[i] > store->committed_ids[i])
+            rc = store_fail(store, DIVERGE_EBUSY,
+                            "another program records into %s: stop one of the two and start again",
+                            store->db.path);
+    if (!rc)
+        store->data_version = version;
+    return rc;
 }
 
 static int run_statement(struct store *store, enum statement which)
@@ -220,6 +240,7 @@ static void group_written(struct store *store)
     streams_written(store);
     runs_written(store);
     store->pending.count = 0;
+    content_ids(store, store->committed_ids);
     arena_clear(&store->arena);
     content_trim(&store->content);
 }
@@ -244,10 +265,15 @@ int store_commit(struct store *store)
 
 int store_checkpoint(struct store *store, uint64_t bytes)
 {
-    if (database_wal_bytes(&store->db) <= bytes)
+    if (store->wal_bytes <= bytes)
         return 0;
-    int rc = sqlite3_wal_checkpoint_v2(store->db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL,
-                                       NULL);
+    int logged = 0;
+    int moved = 0;
+    int rc = sqlite3_wal_checkpoint_v2(store->db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE, &logged,
+                                       &moved);
+    /* What readers still look at is moved next time. */
+    if (rc == SQLITE_OK && moved == logged)
+        store->wal_bytes = 0;
     if (rc == SQLITE_OK || rc == SQLITE_BUSY)
         return 0;
     return store_failed(store, database_fail(&store->db, rc));

@@ -300,12 +300,15 @@ static void two_writers_are_told_before_they_harm_each_other(void **state)
                     &(struct recording_options){.name = "r", .records = 10}, NULL);
     recording_segment(&recording, 0);
     assert_int_equal(store_commit(fixture.store), 0);
-    fixture_sql(&fixture, "INSERT INTO strings (text) VALUES ('from elsewhere')");
+    fixture_sql(&fixture, "UPDATE runs SET pinned = 1");
     recording_segment(&recording, 1);
+    assert_int_equal(store_commit(fixture.store), 0);
+    fixture_sql(&fixture, "INSERT INTO strings (text) VALUES ('from elsewhere')");
+    recording_segment(&recording, 2);
     assert_int_equal(store_commit(fixture.store), DIVERGE_EBUSY);
     assert_non_null(strstr(store_error_text(fixture.store), "another program"));
     fixture_check_integrity(&fixture);
-    assert_int_equal(fixture_number(&fixture, "SELECT count(*) FROM segments"), 1);
+    assert_int_equal(fixture_number(&fixture, "SELECT count(*) FROM segments"), 2);
 }
 
 static void a_reader_cannot_write(void **state)
