@@ -287,6 +287,42 @@ static void count_one_sided(struct engine *engine, const struct outcome *outcome
 
 static const char *const SIDE_NAMES[SIDES] = {"A", "B"};
 
+static uint64_t end_of(const struct engine *engine, const struct pairing *pairing, int side)
+{
+    uint64_t end = 0;
+    for (int tier = 0; tier < LEVEL_TIERS; tier++) {
+        const struct trace_track *track = &pairing->stream[side]->tiers[tier];
+        uint64_t last = side_number(engine, side, track->last);
+        if (track->present && track->segments > 0 && last != NO_SEGMENT && last > end)
+            end = last;
+    }
+    return end;
+}
+
+/* Only the steps that were asked for matter: what a run lost after them takes nothing away. */
+static bool is_beyond(const struct engine *engine, const struct pairing *pairing, uint64_t segment)
+{
+    uint64_t last = engine->options->last_step;
+    return last < NO_SEGMENT / 4 && pairing->high == diverge_segment_of_boundary(last + 1) &&
+           segment > pairing->high;
+}
+
+static void reason_about_end(struct engine *engine, int side, const struct pairing *pairing)
+{
+    const struct trace_stream *stream = pairing->stream[side];
+    const char *name = SIDE_NAMES[side];
+    if (is_beyond(engine, pairing, end_of(engine, pairing, side)))
+        return;
+    if (!stream->ended)
+        engine_reason(engine, pool_format(engine->keep,
+                                          "rank %u of %s did not end properly: records after its "
+                                          "last boundary may be missing",
+                                          pairing->rank, name));
+    else if (stream->outcome != DIVERGE_OUTCOME_COMPLETE)
+        engine_reason(engine,
+                      pool_format(engine->keep, "rank %u of %s failed", pairing->rank, name));
+}
+
 static void reason_about_stream(struct engine *engine, int side, const struct pairing *pairing)
 {
     const struct trace_stream *stream = pairing->stream[side];
@@ -294,18 +330,18 @@ static void reason_about_stream(struct engine *engine, int side, const struct pa
     uint64_t dropped = stream->dropped, unread = 0;
     bool gap = false;
     for (int tier = 0; tier < LEVEL_TIERS; tier++) {
-        dropped += stream->tiers[tier].dropped;
-        unread += stream->tiers[tier].unread;
-        gap = gap || stream->tiers[tier].has_gap;
+        const struct trace_track *track = &stream->tiers[tier];
+        if (track->has_gap &&
+            !is_beyond(engine, pairing, side_number(engine, side, track->first_gap))) {
+            gap = true;
+            dropped += track->dropped;
+        } else if (!track->has_gap) {
+            dropped += track->dropped;
+        }
+        if (!is_beyond(engine, pairing, side_number(engine, side, track->first_unread)))
+            unread += track->unread;
     }
-    if (!stream->ended)
-        engine_reason(engine, pool_format(engine->keep,
-                                          "rank %u of %s did not end properly: "
-                                          "records after its last boundary may be missing",
-                                          pairing->rank, name));
-    else if (stream->outcome != DIVERGE_OUTCOME_COMPLETE)
-        engine_reason(engine,
-                      pool_format(engine->keep, "rank %u of %s failed", pairing->rank, name));
+    reason_about_end(engine, side, pairing);
     if (dropped > 0)
         engine_reason(engine, pool_format(engine->keep, "rank %u of %s dropped %llu records",
                                           pairing->rank, name, (unsigned long long)dropped));
@@ -319,18 +355,6 @@ static void reason_about_stream(struct engine *engine, int side, const struct pa
                                           "%llu records of rank %u of %s could not "
                                           "be read when they were taken",
                                           (unsigned long long)unread, pairing->rank, name));
-}
-
-static uint64_t end_of(const struct engine *engine, const struct pairing *pairing, int side)
-{
-    uint64_t end = 0;
-    for (int tier = 0; tier < LEVEL_TIERS; tier++) {
-        const struct trace_track *track = &pairing->stream[side]->tiers[tier];
-        uint64_t last = side_number(engine, side, track->last);
-        if (track->present && track->segments > 0 && last != NO_SEGMENT && last > end)
-            end = last;
-    }
-    return end;
 }
 
 static void reason_about_length(struct engine *engine, const struct pairing *pairing)

@@ -469,13 +469,22 @@ static bool same_call(const struct trace_site *a, const struct trace_site *b)
            same_text(a->region, b->region);
 }
 
+/*
+ * A call's records stand close together in their tier, with at most some nested calls between them; a record of
+ * another tier may belong to a call anywhere.
+ */
+enum { CALL_REACH = 1024 };
+
 size_t view_call(const struct view *view, const struct item *item, enum diverge_role role,
                  const struct item **ret, size_t capacity)
 {
     int side = item_has(item, SIDE_A) ? SIDE_A : SIDE_B;
     const struct trace_site *call = item_site_of(view, item, side);
-    size_t count = 0;
-    for (size_t i = 0; i < view->n_items && count < capacity; i++) {
+    size_t at = (size_t)(item - view->items), count = 0;
+    bool near = item->tier == DIVERGE_TIER_OP || call->op[0] == '\0';
+    size_t first = near && at > CALL_REACH ? at - CALL_REACH : 0;
+    size_t end = near && view->n_items - at > CALL_REACH ? at + CALL_REACH : view->n_items;
+    for (size_t i = first; i < end && count < capacity; i++) {
         const struct item *other = &view->items[i];
         if (!item_has(other, side))
             continue;

@@ -325,6 +325,25 @@ static void equal_pruned_runs_are_the_same(void **state)
     finish(answer, runs[0], runs[1]);
 }
 
+/* The steps that were asked for are complete: what the run lost after them does not matter. */
+static void a_loss_after_the_steps_that_were_asked_for_does_no_harm(void **state)
+{
+    (void)state;
+    struct training training = TRAINING_INIT;
+    training.stop_at = 4;
+    struct tb *a = plain("a"), *b = training_new("b", &training);
+    struct engine_options options = ENGINE_OPTIONS_INIT;
+    options.last_step = 3;
+    struct engine_answer *answer = diff_with(a, b, &options);
+    expect_result(answer, ENGINE_SAME);
+    assert_int_equal(answer->compared.steps, 4);
+    engine_answer_free(answer);
+    options.last_step = 4;
+    answer = diff_with(a, b, &options);
+    expect_result(answer, ENGINE_UNVERIFIED);
+    finish(answer, a, b);
+}
+
 /* A gap that lies before the part that is compared does no harm. */
 static void a_gap_before_the_resume_does_not_hide_a_difference(void **state)
 {
@@ -438,6 +457,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_was_not_asked_for_may_be_missing),
         cmocka_unit_test(pruned_records_differ_by_their_digest),
         cmocka_unit_test(equal_pruned_runs_are_the_same),
+        cmocka_unit_test(a_loss_after_the_steps_that_were_asked_for_does_no_harm),
         cmocka_unit_test(a_gap_before_the_resume_does_not_hide_a_difference),
         cmocka_unit_test(same_is_never_said_over_a_gap),
         cmocka_unit_test(a_source_that_fails_is_reported),

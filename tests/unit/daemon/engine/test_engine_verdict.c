@@ -131,6 +131,41 @@ static void one_draw_more_in_construction_is_an_offset(void **state)
     finish(answer, a, b);
 }
 
+/* Without a word about generators: what differs tells, and only that it is likely. */
+static struct tb *unseen_generators(uint64_t i, bool all)
+{
+    struct tb *tb = begin(i);
+    tb_boundary(tb, 0);
+    for (uint64_t p = 0; p < 3; p++)
+        tb_param(tb, tb_text(tb, "p%llu", (unsigned long long)p), p + (all || p == 1 ? 10 * i : 0));
+    tb_end(tb);
+    return tb;
+}
+
+static struct tb *unseen_all(uint64_t i)
+{
+    return unseen_generators(i, true);
+}
+
+static struct tb *unseen_one(uint64_t i)
+{
+    return unseen_generators(i, false);
+}
+
+static void without_generators_the_spread_tells(void **state)
+{
+    (void)state;
+    struct tb *a, *b;
+    struct engine_answer *answer = pair(unseen_all, &a, &b);
+    expect_verdict(answer, "init", "seed");
+    assert_int_equal(answer->verdict.confidence, ENGINE_LIKELY);
+    finish(answer, a, b);
+    answer = pair(unseen_one, &a, &b);
+    expect_place(answer, SEGMENT_BOUNDARY(0), "", "", "p1");
+    expect_verdict(answer, "init", "fresh-tensors");
+    finish(answer, a, b);
+}
+
 /* ---- uninitialised -------------------------------------------------------------------------- */
 
 static struct tb *unwritten(uint64_t i, bool written)
@@ -506,6 +541,56 @@ static void settings_have_details(void **state)
     struct engine_answer *answer = diff(a, b);
     expect_class_not(answer, "hyperparameter");
     assert_int_equal(answer->verdict.confidence, ENGINE_POSSIBLE);
+    finish(answer, a, b);
+}
+
+/* The flag is evidence only; the op that is missing feeds the first value that differs. */
+static struct tb *left_in_eval(uint64_t i, bool flag)
+{
+    struct tb *tb = begin(i);
+    tb_boundary(tb, 0);
+    tb_param(tb, "w", 1);
+    tb_add(tb, (struct tb_record){.tier = DIVERGE_TIER_EVIDENCE,
+                                  .role = DIVERGE_ROLE_ATTR,
+                                  .name = "training",
+                                  .kind = DIVERGE_KIND_INTEGER,
+                                  .value = flag ? 1 - i : 1});
+    tb_step(tb, 0);
+    struct tb_record *x = simple_op(tb, "mm", 0, 1, 5);
+    if (i == 0) {
+        tb_op(tb, "dropout", DIVERGE_FLAG_RANDOM, NULL);
+        tb_in_of(tb, 0, x);
+        x = tb_out(tb, 0, 6);
+        tb_close(tb);
+    }
+    tb_op(tb, "relu", 0, NULL);
+    tb_in_of(tb, 0, x);
+    tb_out(tb, 0, 7 + i);
+    tb_close(tb);
+    tb_end(tb);
+    return tb;
+}
+
+static struct tb *in_eval(uint64_t i)
+{
+    return left_in_eval(i, true);
+}
+
+static struct tb *without_dropout(uint64_t i)
+{
+    return left_in_eval(i, false);
+}
+
+static void a_flag_in_the_evidence_is_mode(void **state)
+{
+    (void)state;
+    struct tb *a, *b;
+    struct engine_answer *answer = pair(in_eval, &a, &b);
+    expect_verdict(answer, "mode", NULL);
+    assert_int_equal(answer->verdict.confidence, ENGINE_LIKELY);
+    finish(answer, a, b);
+    answer = pair(without_dropout, &a, &b);
+    expect_verdict(answer, "structure", "missing");
     finish(answer, a, b);
 }
 
@@ -952,7 +1037,9 @@ int main(void)
         cmocka_unit_test(another_seed_is_init_seed),
         cmocka_unit_test(a_tensor_of_another_generator_is_fresh),
         cmocka_unit_test(one_draw_more_in_construction_is_an_offset),
+        cmocka_unit_test(without_generators_the_spread_tells),
         cmocka_unit_test(a_tensor_no_record_wrote_is_uninitialised),
+        cmocka_unit_test(a_flag_in_the_evidence_is_mode),
         cmocka_unit_test(an_op_that_reads_an_allocation_is_uninitialised),
         cmocka_unit_test(data_details),
         cmocka_unit_test(an_extra_draw_is_rng_offset),
