@@ -421,6 +421,30 @@ static void idle_daemon_uses_no_cpu(void **state)
     dvg_daemon_stop(&d);
 }
 
+/* Waits until the daemon tells its manager so. */
+static void await_notice(const char *part)
+{
+    char text[1024] = "";
+    do {
+        struct pollfd fd = {.fd = d.notify_fd, .events = POLLIN};
+        assert_int_equal(poll(&fd, 1, DVG_FIXTURE_WAIT_MS), 1);
+        ssize_t len = recv(d.notify_fd, text, sizeof(text) - 1, 0);
+        assert_true(len >= 0);
+        text[len] = '\0';
+    } while (!strstr(text, part));
+}
+
+static void manager_hears_of_life_and_end(void **state)
+{
+    (void)state;
+    dvg_daemon_start(&d, NULL, ARGS("WATCHDOG_USEC=100000"));
+    await_notice("WATCHDOG=1");
+    await_notice("WATCHDOG=1");
+    kill(d.pid, SIGINT);
+    await_notice("STOPPING=1");
+    assert_int_equal(dvg_daemon_wait(&d), 0);
+}
+
 static void print_config_and_version_start_nothing(void **state)
 {
     (void)state;
@@ -461,6 +485,7 @@ int main(void)
         TEST(idle_daemon_ends_by_itself),
         TEST(ready_fd_says_where_it_listens),
         TEST(idle_daemon_uses_no_cpu),
+        TEST(manager_hears_of_life_and_end),
         TEST(print_config_and_version_start_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,11 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -43,6 +47,37 @@ static void long_lines_are_cut(void **state)
     assert_int_equal(strlen(line), 31);
 }
 
+/* journald names the stream that it reads by device and inode. */
+static void journal_gets_a_priority_and_no_time(void **state)
+{
+    (void)state;
+    char stream[64];
+    struct stat st;
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    int saved = dup(STDERR_FILENO);
+    assert_int_equal(fstat(fileno(file), &st), 0);
+    snprintf(stream, sizeof(stream), "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+    dup2(fileno(file), STDERR_FILENO);
+    setenv("JOURNAL_STREAM", stream, 1);
+    log_init(LOG_INFO);
+    log_event(LOG_ERROR, "thing", log_number("n", 1));
+    log_event(LOG_DEBUG, "unwanted", log_number("n", 2));
+    setenv("JOURNAL_STREAM", "1:1", 1);
+    log_init(LOG_INFO);
+    log_event(LOG_INFO, "other", log_number("n", 3));
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    char line[256];
+    rewind(file);
+    assert_non_null(fgets(line, sizeof(line), file));
+    assert_string_equal(line, "<3>level=error event=thing n=1\n");
+    assert_non_null(fgets(line, sizeof(line), file));
+    assert_string_equal(strchr(line, ' '), " level=info event=other n=3\n");
+    assert_null(fgets(line, sizeof(line), file));
+    fclose(file);
+}
+
 static void levels_are_read_by_name(void **state)
 {
     (void)state;
@@ -76,6 +111,7 @@ int main(void)
         cmocka_unit_test(plain_values_stand_bare),
         cmocka_unit_test(control_characters_and_quotes_are_escaped),
         cmocka_unit_test(long_lines_are_cut),
+        cmocka_unit_test(journal_gets_a_priority_and_no_time),
         cmocka_unit_test(levels_are_read_by_name),
         cmocka_unit_test(limit_allows_a_burst_then_counts),
     };

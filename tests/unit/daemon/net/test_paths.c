@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -15,6 +16,20 @@
 #include <diverge/error.h>
 
 #include "tests/support/daemon_fixture.h"
+
+/* The linker wraps statfs for this test: what file system a path is on cannot be arranged otherwise. */
+int __wrap_statfs(const char *path, struct statfs *ret);
+int __real_statfs(const char *path, struct statfs *ret);
+
+static long pretended_type; /* 0: the real one */
+
+int __wrap_statfs(const char *path, struct statfs *ret)
+{
+    int rc = __real_statfs(path, ret);
+    if (rc == 0 && pretended_type)
+        ret->f_type = (__typeof__(ret->f_type))pretended_type;
+    return rc;
+}
 
 static char dir[DVG_FIXTURE_PATH_MAX];
 static struct paths_error error;
@@ -98,6 +113,32 @@ static void store_follows_flag_variable_state_folder_home(void **state)
     assert_string_equal(path, "/f.db");
 }
 
+static void store_moves_off_a_network_file_system(void **state)
+{
+    (void)state;
+    char path[PATHS_MAX];
+    char expected[64];
+    bool moved = false;
+    const char *name = NULL;
+    snprintf(expected, sizeof(expected), "/var/tmp/diverge-%u/diverge.db", (unsigned)getuid());
+    under(path, "not/there/yet.db");
+    assert_false(paths_on_network(path, &name));
+    pretended_type = 0x6969;
+    assert_true(paths_on_network(path, &name));
+    assert_string_equal(name, "nfs");
+    assert_int_equal(paths_store(NULL, path, &moved, &error), 0);
+    assert_string_equal(path, expected);
+    assert_true(moved);
+    /* One that was named is taken at its word; the daemon then refuses it with a reason. */
+    assert_int_equal(paths_store("/nfs/x.db", path, &moved, &error), 0);
+    assert_string_equal(path, "/nfs/x.db");
+    assert_false(moved);
+    pretended_type = (int)0xff534d42;
+    assert_true(paths_on_network(dir, &name));
+    assert_string_equal(name, "cifs");
+    pretended_type = 0;
+}
+
 static void parent_of_odd_paths(void **state)
 {
     (void)state;
@@ -173,6 +214,7 @@ int main(void)
         TEST(socket_follows_flag_variable_runtime_folder_tmp),
         TEST(too_long_paths_leave_the_result_alone),
         TEST(store_follows_flag_variable_state_folder_home),
+        TEST(store_moves_off_a_network_file_system),
         TEST(parent_of_odd_paths),
         TEST(private_folder_is_made_with_its_parents),
         TEST(folder_that_others_can_enter_is_refused),
