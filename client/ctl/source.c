@@ -15,6 +15,7 @@
 
 #include "client/ctl/cmd.h"
 #include "client/ctl/mem.h"
+#include "client/ctl/progress.h"
 #include "client/ctl/text.h"
 #include "client/wire/recording.h"
 #include "daemon/proto/paths.h"
@@ -228,7 +229,10 @@ int source_store_import(struct store *store, const char *path, struct ingest_imp
     if (status)
         return ctl_fail_error(status, NULL, NULL);
     *ret = (struct ingest_import){0};
+    progress_begin("importing");
+    ingest_watch(ingest, progress_update);
     status = ingest_recording(ingest, &peer, file, ret);
+    progress_end();
     ingest_free(ingest);
     if (status == DIVERGE_EPROTO && !ret->frames)
         return ctl_fail(EX_DATAERR, "%s is not a recording (divergectl export makes them)",

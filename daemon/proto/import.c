@@ -61,12 +61,19 @@ static int import_frames(struct ingest *ingest, const struct ingest_peer *peer,
         }
         if (rc)
             return rc;
+        if (ingest->progress)
+            ingest->progress(recording->offset, recording->bytes.size);
     }
     ret->torn = recording->torn;
     if (more)
         snprintf(ret->text, sizeof(ret->text),
                  "damaged at byte %zu; what stands before it was taken", recording->offset);
     return more;
+}
+
+void ingest_watch(struct ingest *ingest, ingest_progress_fn *progress)
+{
+    ingest->progress = progress;
 }
 
 int ingest_recording(struct ingest *ingest, const struct ingest_peer *peer, struct dvg_bytes file,

@@ -109,6 +109,10 @@ struct ingest_import {
     char text[512]; /* why it failed */
 };
 
+/* Called by ingest_recording now and then, with the bytes taken so far. NULL: nobody watches. */
+typedef void ingest_progress_fn(uint64_t done, uint64_t total);
+void ingest_watch(struct ingest *ingest, ingest_progress_fn *progress);
+
 /*
  * Takes a whole file (borrowed, e.g. mapped), committing as it goes. What was imported before is
  * ignored, so that a second call after a failure is safe. ECORRUPT, EPROTO (no such file),

@@ -50,6 +50,7 @@ struct ingest {
     struct dvg_buffer notice;
     struct store_error error; /* why the frame in hand is refused */
     struct ingest_stats stats;
+    ingest_progress_fn *progress; /* of imports; NULL: none */
 };
 
 struct ingest_connection *ingest_find(const struct ingest *ingest, uint64_t connection);
