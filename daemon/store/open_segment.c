@@ -217,6 +217,7 @@ static int write_unsealed_row(struct stream_state *stream, const struct open_seg
         .segment = open->segment,
         .tier = (uint8_t)tier,
         .records = open->records[tier],
+        .in_file = true,
         .unix_us = store_now_us(),
     };
     int rc = pending_write_segment(&stream->store->db, &row);

@@ -122,7 +122,8 @@ static void bind_stream(sqlite3_stmt *statement, const struct pending_stream *st
 
 int pending_write_segment(struct database *database, const struct pending_segment *segment)
 {
-    sqlite3_stmt *statement = database_statement(database, STATEMENT_SEGMENT_SET);
+    sqlite3_stmt *statement = database_statement(
+        database, segment->in_file ? STATEMENT_SEGMENT_SET : STATEMENT_SEGMENT_ADD);
     if (!statement)
         return database->failure;
     sqlite3_bind_int64(statement, 1, segment->stream);

@@ -7,6 +7,7 @@
 #ifndef DAEMON_STORE_PENDING_H
 #define DAEMON_STORE_PENDING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -76,6 +77,7 @@ struct pending_segment {
     uint8_t flags; /* SEGMENT_* */
     /* Of the track up to and with this one, when sealed. */
     uint64_t rows_through, records_through;
+    bool in_file;  /* there may be a row of the open segment */
 };
 
 enum {

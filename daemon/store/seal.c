@@ -314,6 +314,7 @@ static int seal_tier(struct stream_state *stream, const struct open_segment *ope
         .segment = end->segment,
         .tier = (uint8_t)tier,
         .flags = SEGMENT_SEALED,
+        .in_file = open && open->in_file,
         .records = columns->count,
         .unix_us = (int64_t)(end->unix_us > INT64_MAX ? 0 : end->unix_us),
     };

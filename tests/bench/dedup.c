@@ -21,7 +21,6 @@ enum {
     PART = 1000,
     SEGMENTS = 400,
     COMMIT = 100, /* segments a group: about 32 MiB of frames, the daemon's default */
-    ROUNDS = 5,
 };
 
 /* Columns that are the same in each step. */
@@ -294,30 +293,36 @@ int main(int argc, char **argv)
         first[i] = i;
         second[i] = i % 10 == 9 ? SEGMENTS + i / 10 : i;
     }
-    double speed[ROUNDS];
-    double size[ROUNDS];
-    double record_bytes[ROUNDS];
-    double record_cpu[ROUNDS];
-    double rerun_cpu[ROUNDS];
-    for (int round = 0; round < ROUNDS; round++) {
-        struct measure fresh = record_run(path, 1, steps, first);
-        struct measure again = record_run(path, 2, steps, second);
-        speed[round] = fresh.wall_ns / again.wall_ns;
-        size[round] = fresh.bytes / again.bytes;
-        record_bytes[round] = fresh.bytes / (SEGMENTS * (double)RECORDS);
-        record_cpu[round] = fresh.cpu_ns / (SEGMENTS * (double)RECORDS);
-        rerun_cpu[round] = again.cpu_ns / (SEGMENTS * (double)RECORDS);
+    enum { WALL, CPU, BYTES, FIGURES };
+    static double fresh[FIGURES][DVG_BENCH_MAX_ROUNDS];
+    static double again[FIGURES][DVG_BENCH_MAX_ROUNDS];
+    for (int round = 0; round < bench.rounds; round++) {
+        struct measure one = record_run(path, 1, steps, first);
+        struct measure two = record_run(path, 2, steps, second);
+        fresh[WALL][round] = one.wall_ns;
+        fresh[CPU][round] = one.cpu_ns;
+        fresh[BYTES][round] = one.bytes;
+        again[WALL][round] = two.wall_ns;
+        again[CPU][round] = two.cpu_ns;
+        again[BYTES][round] = two.bytes;
         remove_store(path);
     }
     free(steps);
     rmdir(folder);
-    dvg_bench_bar(&bench, "second run, 90 % equal: faster", dvg_bench_median(speed, ROUNDS), "x",
+    double one[FIGURES];
+    double two[FIGURES];
+    for (int i = 0; i < FIGURES; i++) {
+        one[i] = dvg_bench_median(fresh[i], (size_t)bench.rounds);
+        two[i] = dvg_bench_median(again[i], (size_t)bench.rounds);
+    }
+    double records = SEGMENTS * (double)RECORDS;
+    dvg_bench_bar(&bench, "second run, 90 % equal: faster", one[WALL] / two[WALL], "x",
                   DVG_AT_LEAST, 5);
-    dvg_bench_bar(&bench, "second run, 90 % equal: smaller", dvg_bench_median(size, ROUNDS), "x",
+    dvg_bench_bar(&bench, "second run, 90 % equal: smaller", one[BYTES] / two[BYTES], "x",
                   DVG_AT_LEAST, 8);
-    dvg_bench_bar(&bench, "bytes a record, first run", dvg_bench_median(record_bytes, ROUNDS), "B",
-                  DVG_AT_MOST, 28);
-    dvg_bench_value(&bench, "CPU a record, first run", dvg_bench_median(record_cpu, ROUNDS), "ns");
-    dvg_bench_value(&bench, "CPU a record, second run", dvg_bench_median(rerun_cpu, ROUNDS), "ns");
+    dvg_bench_bar(&bench, "bytes a record, first run", one[BYTES] / records, "B", DVG_AT_MOST, 28);
+    dvg_bench_value(&bench, "second run: less CPU", one[CPU] / two[CPU], "x");
+    dvg_bench_value(&bench, "CPU a record, first run", one[CPU] / records, "ns");
+    dvg_bench_value(&bench, "CPU a record, second run", two[CPU] / records, "ns");
     return dvg_bench_finish(&bench);
 }
