@@ -118,12 +118,12 @@ static void note_view(struct engine *engine, struct outcome *outcome, const stru
 {
     for (int tier = 0; tier < LEVEL_TIERS; tier++) {
         outcome->matched += view->matched[tier];
+        if (view->incomplete[tier] && view->segment < outcome->pairing.first_gap)
+            outcome->pairing.first_gap = view->segment;
         for (int side = 0; side < SIDES; side++)
             outcome->only[side] += view->only[side][tier];
     }
     outcome->unread += view->unread;
-    if (view->incomplete && view->segment < outcome->pairing.first_gap)
-        outcome->pairing.first_gap = view->segment;
     add_notes(engine, view);
 }
 

@@ -116,7 +116,8 @@ static bool is_benign(const struct view *view, const struct trace_site *site)
 static enum item_state judge_single(const struct view *view, const struct item *item)
 {
     const struct trace_site *site = item_site(view, item);
-    if (view->incomplete || (site->flags & DIVERGE_FLAG_VOLATILE) || is_evidence(view, item))
+    if (view->incomplete[item->tier] || (site->flags & DIVERGE_FLAG_VOLATILE) ||
+        is_evidence(view, item))
         return ITEM_EXCLUDED;
     if (must_exist(site) && view->pairing->same_spec)
         return ITEM_MISSING;
@@ -416,7 +417,7 @@ static void load_tier(struct engine *engine, struct view *view, enum diverge_tie
         const struct trace_chunk *chunk =
             side_load(engine, side, pairing->stream[side], tier, view->segment);
         if (!head[side].sealed || head[side].gap)
-            view->incomplete = true;
+            view->incomplete[tier] = true;
         pruned = pruned || !chunk || chunk->pruned;
         view->chunk[side][tier] = chunk && !chunk->pruned ? chunk : NULL;
     }

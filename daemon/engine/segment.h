@@ -52,8 +52,8 @@ struct view {
     bool both[DIVERGE_TIER_COUNT];
     bool pruned; /* a tier that both sides have, with other digests, lost its records */
     enum diverge_tier pruned_tier;
-    bool incomplete;    /* records of this segment are missing: one-sided ones prove nothing */
-    struct item *items; /* by tier, in the order of A, then what only B has */
+    bool incomplete[DIVERGE_TIER_COUNT]; /* records are missing: one-sided ones prove nothing */
+    struct item *items;                  /* by tier, in the order of A, then what only B has */
     size_t n_items;
     struct item **differences; /* in the order of evidence */
     size_t n_differences;
