@@ -471,8 +471,8 @@ static bool same_call(const struct trace_site *a, const struct trace_site *b)
 }
 
 /*
- * A call's records stand close together in their tier, with at most some nested calls between them; a record of
- * another tier may belong to a call anywhere.
+ * A call's records stand close together in their tier, with at most some nested calls between
+ * them; a record of another tier may belong to a call anywhere.
  */
 enum { CALL_REACH = 1024 };
 
