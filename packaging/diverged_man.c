@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Run at build time: copies the page's source from stdin to stdout and puts the daemon's options, from its
- * own table, where a line says @OPTIONS@.
+ * Run at build time: copies the page's source from stdin to stdout and puts the daemon's options,
+ * from its own table, where a line says @OPTIONS@.
  */
 #include <stdio.h>
 #include <string.h>

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -33,6 +34,9 @@ struct fault {
     atomic_bool on;        /* stays broken */
     const char *flag_path; /* set before any thread starts: broken while this exists */
 };
+
+/* In place of an errno: the call does not fail, the process ends there. */
+enum { FAULT_KILL = -1 };
 
 static struct fault faults[DVG_FAULT_KIND_COUNT];
 static atomic_bool fired;
@@ -75,6 +79,8 @@ static bool fault_hits(enum dvg_fault_kind kind)
     bool due = fault_due(f);
     if (due)
         fault_report();
+    if (due && error == FAULT_KILL)
+        syscall(SYS_kill, getpid(), SIGKILL);
     errno = due ? error : saved;
     return due;
 }
@@ -145,9 +151,9 @@ static int parse_error(const char *name, size_t len)
     static const struct {
         const char *name;
         int number;
-    } errors[] = {{"ENOMEM", ENOMEM}, {"ENOSPC", ENOSPC}, {"EIO", EIO},     {"EDQUOT", EDQUOT},
-                  {"EROFS", EROFS},   {"EMFILE", EMFILE}, {"EPIPE", EPIPE}, {"EACCES", EACCES},
-                  {"EAGAIN", EAGAIN}, {"EINTR", EINTR}};
+    } errors[] = {{"ENOMEM", ENOMEM}, {"ENOSPC", ENOSPC}, {"EIO", EIO},        {"EDQUOT", EDQUOT},
+                  {"EROFS", EROFS},   {"EMFILE", EMFILE}, {"EPIPE", EPIPE},    {"EACCES", EACCES},
+                  {"EAGAIN", EAGAIN}, {"EINTR", EINTR},   {"KILL", FAULT_KILL}};
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
         if (strlen(errors[i].name) == len && strncmp(errors[i].name, name, len) == 0)
             return errors[i].number;

@@ -16,6 +16,7 @@
  *     alloc:17            call 17 (from 0) of malloc, calloc, realloc, ... gives NULL, once
  *     write:3:ENOSPC:on   file writes from call 3 on fail
  *     write:@PATH:ENOSPC  file writes fail while PATH exists: a disk that fills and empties
+ *     sync:2:KILL         SIGKILL in place of call 2: a death at a chosen point
  * DVG_FAULT_REPORT=PATH is created when the first fault fires, which tells a sweep when to stop.
  */
 #ifndef DVG_TESTS_FAULT_H

@@ -150,6 +150,10 @@ static void preloaded_library_reads_its_environment(void **state)
     snprintf(command, sizeof(command), ":>%s/full; echo text 2>/dev/null >%s/out", dir, dir);
     assert_int_not_equal(run_preloaded(full, report, command), 0);
 
+    snprintf(command, sizeof(command), "echo text >%s/out; exit 0", dir);
+    assert_int_equal(run_preloaded("write:0:KILL", report, command), 255);
+    assert_int_equal(access(report, F_OK), 0);
+
     assert_int_equal(run_preloaded("nonsense:1", report, "exit 0"), 70);
     snprintf(command, sizeof(command), "rm -r %s", dir);
     assert_int_equal(run_preloaded("", report, command), 0);
