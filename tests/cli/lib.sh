@@ -9,16 +9,18 @@ dir=$(mktemp -d /tmp/dvgcli-XXXXXX)
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 store=$dir/s/diverge.db
 socket=$dir/r/sock
-mkdir -m 700 "$dir/home"
+mkdir -m 700 "$dir/home" "$dir/tmp"
 
 # Variables of the programs under test. Sanitizers must hear their options.
-environment=(HOME="$dir/home" PATH=/usr/bin:/bin TZ=UTC DIVERGE_STORE="$store"
+environment=(HOME="$dir/home" TMPDIR="$dir/tmp" PATH=/usr/bin:/bin TZ=UTC DIVERGE_STORE="$store"
     DIVERGE_SOCKET="$socket" DIVERGE_SPOOL="$dir/spool" DIVERGE_DAEMON="$DVG_DIVERGED")
+sanitizers=()
 for name in ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS; do
     if [[ -n ${!name:-} ]]; then
-        environment+=("$name=${!name}")
+        sanitizers+=("$name=${!name}")
     fi
 done
+environment+=("${sanitizers[@]}")
 
 ctl() {
     env -i "${environment[@]}" "$DVG_DIVERGECTL" "$@"

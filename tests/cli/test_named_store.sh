@@ -11,7 +11,7 @@ record usual
 other() {
     (cd "$dir/home" && env -i HOME="$dir/home" PATH=/usr/bin:/bin DIVERGE_DAEMON="$DVG_DIVERGED" \
         DIVERGE_SPOOL="$dir/spool" XDG_RUNTIME_DIR="$dir/home" \
-        "${environment[@]:8}" "$DVG_DIVERGECTL" --store own/x.db "$@")
+        "${sanitizers[@]}" "$DVG_DIVERGECTL" --store own/x.db "$@")
 }
 trap 'other daemon stop --force >/dev/null 2>&1; finish' EXIT
 expect 0 other run --quiet --name mine -- "$producer"
