@@ -116,8 +116,8 @@ static uint8_t *encode_plane(struct codec_encoder *encoder, enum codec_effort ef
         *out++ = items ? plane[0] : 0;
         return out;
     }
-    bool attempt = effort == CODEC_ALWAYS ||
-                   (effort == CODEC_SAMPLE && looks_compressible(plane, items));
+    bool attempt =
+        effort == CODEC_ALWAYS || (effort == CODEC_SAMPLE && looks_compressible(plane, items));
     /* The frame may take what a raw plane would, less its length. */
     if (attempt && items > SMALLEST) {
         size_t size = ZSTD_compress2(encoder->zstd, out + 5, items - 4, plane, items);
@@ -160,7 +160,8 @@ int codec_encode(struct codec_encoder *encoder, enum codec_effort effort, uint32
         head[1] = delta ? TRANSFORM_DELTA : TRANSFORM_NONE;
         dvg_store_u32(head + 4, column->items);
         /* One more, so that there is memory for no items too. */
-        int rc = encoder_reserve(encoder, width * column->items + 1, delta ? (size_t)column->items + 1 : 0);
+        int rc = encoder_reserve(encoder, width * column->items + 1,
+                                 delta ? (size_t)column->items + 1 : 0);
         if (rc)
             return rc;
         planes_split(delta ? apply_delta(encoder, column->data, column->items) : column->data,
@@ -306,7 +307,10 @@ static bool sparse_fits(const struct codec_blob *blob)
            rises_below(blob->data[COLUMN_SKETCH_INDEX], (uint32_t)sketches, blob->count);
 }
 
-static size_t aligned(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
+static size_t aligned(size_t bytes)
+{
+    return (bytes + 15) & ~(size_t)15;
+}
 
 static int decode_columns(struct codec_decoder *decoder, const struct plan *plans, size_t n_columns,
                           const uint8_t *at, const uint8_t *end, uint8_t *scratch,

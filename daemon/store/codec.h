@@ -21,7 +21,7 @@ enum codec_effort {
 
 struct codec_column {
     enum column column;
-    bool delta;       /* 4-byte items as differences of neighbours */
+    bool delta; /* 4-byte items as differences of neighbours */
     uint32_t items;
     const void *data;
 };

@@ -203,9 +203,9 @@ static int reserve_part(struct columns *columns, const struct columns_part *part
     uint32_t n_sketches = part_sketches(wire);
     int rc = 0;
     for (int c = 0; c < COLUMN_RECORD_COUNT && !rc; c++) {
-        bool comes = c == COLUMN_SITE || c == COLUMN_TYPE || (c == COLUMN_SOURCE && part->sources) ||
-                     (c < DVG_COLUMN_COUNT &&
-                      wire_present(&wire->columns[c], column_width((enum column)c)));
+        bool comes =
+            c == COLUMN_SITE || c == COLUMN_TYPE || (c == COLUMN_SOURCE && part->sources) ||
+            (c < DVG_COLUMN_COUNT && wire_present(&wire->columns[c], column_width((enum column)c)));
         if (comes || columns->present & (UINT32_C(1) << c))
             rc = reserve(columns, (enum column)c, columns->count, wire->count);
     }

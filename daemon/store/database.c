@@ -129,8 +129,8 @@ int database_step(struct database *database, sqlite3_stmt *statement)
     int rc = sqlite3_step(statement);
     if (rc == SQLITE_ROW)
         return 1;
-    int status = rc == SQLITE_DONE ? 0 : database_fail(database, sqlite3_extended_errcode(
-                                                                     database->handle));
+    int status =
+        rc == SQLITE_DONE ? 0 : database_fail(database, sqlite3_extended_errcode(database->handle));
     sqlite3_reset(statement);
     return status;
 }
@@ -220,11 +220,10 @@ const char *database_network_filesystem(const char *folder, long type)
         uint32_t type;
         const char *name;
     } networks[] = {
-        {0x6969, "NFS"},        {0x517b, "SMB"},          {0xff534d42, "CIFS"},
-        {0xfe534d42, "SMB"},    {0x5346414f, "AFS"},      {0x73757245, "Coda"},
-        {0x00c36400, "Ceph"},   {0x0bd00bd0, "Lustre"},   {0x47504653, "GPFS"},
-        {0x01021997, "9P"},     {0x19830326, "BeeGFS"},   {0x7461636f, "OCFS2"},
-        {0x01161970, "GFS2"},   {0x564c, "NCP"},          {0x6b414653, "AFS"},
+        {0x6969, "NFS"},      {0x517b, "SMB"},      {0xff534d42, "CIFS"},   {0xfe534d42, "SMB"},
+        {0x5346414f, "AFS"},  {0x73757245, "Coda"}, {0x00c36400, "Ceph"},   {0x0bd00bd0, "Lustre"},
+        {0x47504653, "GPFS"}, {0x01021997, "9P"},   {0x19830326, "BeeGFS"}, {0x7461636f, "OCFS2"},
+        {0x01161970, "GFS2"}, {0x564c, "NCP"},      {0x6b414653, "AFS"},
     };
     for (size_t i = 0; i < sizeof networks / sizeof networks[0]; i++)
         if (networks[i].type == (uint32_t)type)
@@ -284,7 +283,8 @@ static int prepare_place(struct database *database, const char *path)
     if (!rc && faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) != 0)
         rc = database_error(database, DIVERGE_EPERM,
                             "%s: the folder is read-only: SQLite needs to write beside the store;"
-                            " set DIVERGE_STORE to a writable place", folder);
+                            " set DIVERGE_STORE to a writable place",
+                            folder);
     free(folder);
     if (rc)
         return rc;
@@ -326,7 +326,9 @@ static int migrate_one(struct database *database, const struct migration *migrat
     if (!rc && mine) {
         sqlite3_stmt *check = NULL;
         int step = sqlite3_prepare_v2(database->handle, "PRAGMA foreign_key_check", -1, &check,
-                                      NULL) == SQLITE_OK ? sqlite3_step(check) : SQLITE_ERROR;
+                                      NULL) == SQLITE_OK
+                       ? sqlite3_step(check)
+                       : SQLITE_ERROR;
         sqlite3_finalize(check);
         if (step != SQLITE_DONE)
             rc = database_error(database, DIVERGE_ECORRUPT,
@@ -357,9 +359,9 @@ static int check_identity(struct database *database, int64_t *ret_version)
     if (rc)
         return rc;
     if (application != DATABASE_APPLICATION_ID && (pages > 1 || application || version))
-        return database_error(database, DIVERGE_ECORRUPT,
-                              "%s is an SQLite file, but not a store of diverged: give another path",
-                              database->path);
+        return database_error(
+            database, DIVERGE_ECORRUPT,
+            "%s is an SQLite file, but not a store of diverged: give another path", database->path);
     if (version > newest_version())
         return database_error(database, DIVERGE_EVERSION,
                               "%s was written by a newer diverged (store version %lld, this one"
@@ -410,9 +412,9 @@ int database_open_writer(struct database *database, const char *path,
         rc = prepare_place(database, path);
     if (rc)
         return rc;
-    int sqlite_rc = sqlite3_open_v2(
-        path, &database->handle,
-        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+    int sqlite_rc =
+        sqlite3_open_v2(path, &database->handle,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
     if (sqlite_rc != SQLITE_OK)
         return database_fail(database, sqlite_rc);
     int64_t version = 0;
@@ -457,9 +459,9 @@ static int open_read_only(struct database *database, const char *name, int flags
 {
     sqlite3_close(database->handle);
     database->handle = NULL;
-    int rc = sqlite3_open_v2(name, &database->handle,
-                             SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
-                                 flags, NULL);
+    int rc = sqlite3_open_v2(
+        name, &database->handle,
+        SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | flags, NULL);
     if (rc != SQLITE_OK)
         return database_fail(database, rc);
     sqlite3_db_config(database->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
@@ -499,7 +501,8 @@ int database_open_reader(struct database *database, const char *path)
     if (!rc && version < newest_version())
         rc = database_error(database, DIVERGE_EVERSION,
                             "%s was written by an older diverged (store version %lld): open it with"
-                            " the daemon once, which migrates it", path, (long long)version);
+                            " the daemon once, which migrates it",
+                            path, (long long)version);
     return rc;
 }
 

@@ -31,8 +31,7 @@ static void update(struct hash_state *state, const void *bytes, size_t size)
     hash_ops()->update(state, bytes, size);
 }
 
-struct trace_digest digest_site(const struct store_site *site,
-                                const struct trace_digest strings[5])
+struct trace_digest digest_site(const struct store_site *site, const struct trace_digest strings[5])
 {
     uint8_t text[20 + 5 * 16] = {site->tier, site->phase, site->role, 0};
     dvg_store_u16(text + 4, site->slot);
@@ -56,8 +55,8 @@ struct trace_digest digest_type(const struct dvg_type *type, const struct trace_
 {
     struct hash_state state;
     hash_ops()->reset(&state);
-    uint8_t head[12] = {type->kind,        type->dtype,       type->ndim,
-                        type->placement,   type->has_strides, type->global_ndim};
+    uint8_t head[12] = {type->kind,      type->dtype,       type->ndim,
+                        type->placement, type->has_strides, type->global_ndim};
     dvg_store_u32(head + 8, type->n_extents);
     update(&state, head, sizeof head);
     update(&state, group->bytes, sizeof group->bytes);

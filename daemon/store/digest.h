@@ -40,8 +40,8 @@ struct digest_records {
     const struct trace_digest *identities; /* of types, by row; row 0 and unknown ones are zero */
     const uint64_t *value;
     const uint64_t *argument;
-    const uint8_t *state; /* DVG_STATE_* */
-    bool any_unread;      /* some state has DVG_STATE_UNREAD */
+    const uint8_t *state;    /* DVG_STATE_* */
+    bool any_unread;         /* some state has DVG_STATE_UNREAD */
     const uint8_t *excluded; /* not 0: the value does not count (uninitialised, volatile) */
 };
 /* False: the identity of some type is not known; load them and call again. */

@@ -68,7 +68,7 @@ struct gc_state {
     int64_t at;                    /* where the other phases are */
     int64_t *candidates;           /* of THIN, in the order of thinning */
     size_t n_candidates, next_candidate;
-    uint64_t goal;                 /* bytes in use to come down to */
+    uint64_t goal; /* bytes in use to come down to */
     struct store_gc result;
 };
 
@@ -172,8 +172,8 @@ static int load_runs(struct store *store, struct gc_state *gc)
 {
     int64_t(*rows)[3];
     size_t count;
-    int rc = load_rows(store, "SELECT id, pinned FROM runs ORDER BY started_unix_us, id", &rows,
-                       &count);
+    int rc =
+        load_rows(store, "SELECT id, pinned FROM runs ORDER BY started_unix_us, id", &rows, &count);
     if (rc)
         return rc;
     gc->runs = malloc((count + 1) * sizeof *gc->runs);
@@ -207,8 +207,10 @@ static int load_differences(struct store *store, struct gc_state *gc)
 {
     int64_t(*rows)[3];
     size_t count;
-    int rc = load_rows(store, "SELECT run_a, segment FROM differences"
-                              " UNION SELECT run_b, segment FROM differences", &rows, &count);
+    int rc = load_rows(store,
+                       "SELECT run_a, segment FROM differences"
+                       " UNION SELECT run_b, segment FROM differences",
+                       &rows, &count);
     if (rc)
         return rc;
     gc->differences = malloc((count + 1) * sizeof *gc->differences);

@@ -10,7 +10,7 @@
 #include "daemon/store/internal.h"
 
 enum {
-    CAP_ENTRIES = 1 << 18,      /* of one map, before it is forgotten */
+    CAP_ENTRIES = 1 << 18, /* of one map, before it is forgotten */
     CAP_CHUNKS = 1 << 20,
     CAP_INFO_BYTES = 32 << 20,
 };
@@ -35,8 +35,8 @@ static int next_id(struct store *store, const char *table, int64_t *ret)
 
 int content_ids_in_file(struct store *store, int64_t ret[CONTENT_TABLES])
 {
-    static const char *const tables[CONTENT_TABLES] = {
-        "strings", "sites", "types", "columns", "layouts", "chunks", "runs", "streams"};
+    static const char *const tables[CONTENT_TABLES] = {"strings", "sites",  "types", "columns",
+                                                       "layouts", "chunks", "runs",  "streams"};
     int rc = 0;
     for (size_t i = 0; i < CONTENT_TABLES && !rc; i++)
         rc = next_id(store, tables[i], &ret[i]);
@@ -104,9 +104,9 @@ void content_fini(struct content *content)
     free(content->digests);
     free(content->site_infos);
     free(content->identities);
-    struct map *maps[] = {&content->strings, &content->string_digests, &content->sites,
-                          &content->types,   &content->arguments,      &content->columns,
-                          &content->layouts, &content->chunks,         &content->sequences,
+    struct map *maps[] = {&content->strings,   &content->string_digests, &content->sites,
+                          &content->types,     &content->arguments,      &content->columns,
+                          &content->layouts,   &content->chunks,         &content->sequences,
                           &content->lane_names};
     for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++)
         map_fini(maps[i]);
@@ -117,8 +117,8 @@ void content_trim(struct content *content)
 {
     if (content->strings.count > CAP_ENTRIES || content->string_digests.count > CAP_ENTRIES)
         forget_strings(content);
-    struct map *maps[] = {&content->sites, &content->types, &content->arguments,
-                          &content->columns, &content->layouts};
+    struct map *maps[] = {&content->sites, &content->types, &content->arguments, &content->columns,
+                          &content->layouts};
     for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++)
         if (maps[i]->count > CAP_ENTRIES)
             map_clear(maps[i]);
@@ -506,12 +506,11 @@ static int new_type(struct store *store, const struct dvg_type *type,
     if (!rc && type->has_strides)
         rc = copy_text(store, type->strides, (size_t)type->ndim * 8, &copy.strides);
     if (!rc)
-        rc = copy_text(store, type->global_sizes, (size_t)type->global_ndim * 8,
-                       &copy.global_shape);
+        rc =
+            copy_text(store, type->global_sizes, (size_t)type->global_ndim * 8, &copy.global_shape);
     if (!rc)
         rc = copy_text(store, type->extents, (size_t)type->n_extents * 16, &copy.extents);
-    const struct pending_type *kept =
-        rc ? NULL : arena_copy(&store->arena, &copy, sizeof copy);
+    const struct pending_type *kept = rc ? NULL : arena_copy(&store->arena, &copy, sizeof copy);
     if (!kept || pending_reserve(&store->pending, 1))
         return rc ? rc : store_no_memory(store);
     *ret = (struct pending_op){.kind = PENDING_TYPE, .digest = *digest, .type = kept};

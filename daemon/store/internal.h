@@ -27,10 +27,10 @@ enum {
 
 struct open_lane {
     struct open_lane *next;
-    uint32_t lane;     /* string row */
-    const char *name;  /* owned by the store's lane names */
-    uint32_t written;  /* records in the file, as parts */
-    uint32_t writing;  /* the same once the current commit succeeds */
+    uint32_t lane;    /* string row */
+    const char *name; /* owned by the store's lane names */
+    uint32_t written; /* records in the file, as parts */
+    uint32_t writing; /* the same once the current commit succeeds */
     struct columns columns;
 };
 
@@ -125,10 +125,10 @@ struct store {
     struct store_options options;
     struct store_error error;
     int64_t data_version;
-    uint64_t wal_bytes;         /* in the log and not yet in the file, as of the last commit */
-    int64_t committed_ids[8];   /* next row ids as of the last commit: content_ids */
-    struct arena arena;   /* of pending operations */
-    struct arena scratch; /* of one commit */
+    uint64_t wal_bytes;       /* in the log and not yet in the file, as of the last commit */
+    int64_t committed_ids[8]; /* next row ids as of the last commit: content_ids */
+    struct arena arena;       /* of pending operations */
+    struct arena scratch;     /* of one commit */
     struct pending pending;
     struct content content;
     struct codec_encoder *encoder;

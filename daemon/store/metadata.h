@@ -4,8 +4,8 @@
 #define DAEMON_STORE_METADATA_H
 
 enum metadata_class {
-    METADATA_CAUSE,    /* may change a result: versions, devices, threads, flags, seeds, argv, git */
-    METADATA_CONTEXT,  /* where it ran: host, paths; also keys that the table does not know */
+    METADATA_CAUSE,   /* may change a result: versions, devices, threads, flags, seeds, argv, git */
+    METADATA_CONTEXT, /* where it ran: host, paths; also keys that the table does not know */
     METADATA_VOLATILE, /* differs in every run: pid, times */
 };
 

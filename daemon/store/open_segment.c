@@ -171,8 +171,8 @@ static int part_columns(struct store *store, const struct open_lane *lane,
             if (!data)
                 return store_no_memory(store);
         }
-        columns[n++] = (struct codec_column){
-            .column = (enum column)c, .items = items, .data = data};
+        columns[n++] =
+            (struct codec_column){.column = (enum column)c, .items = items, .data = data};
     }
     *ret_count = n;
     return 0;
@@ -190,8 +190,7 @@ static int write_part(struct stream_state *stream, const struct open_segment *op
         return rc;
     uint8_t *blob = arena_alloc(&store->scratch, codec_bound(columns, n_columns));
     size_t size = 0;
-    if (!blob ||
-        codec_encode(store->encoder, CODEC_RAW, count, columns, n_columns, blob, &size))
+    if (!blob || codec_encode(store->encoder, CODEC_RAW, count, columns, n_columns, blob, &size))
         return store_no_memory(store);
     sqlite3_stmt *statement = database_statement(&store->db, STATEMENT_PART_ADD);
     if (!statement)
@@ -289,8 +288,9 @@ static int load_part(struct stream_state *stream, sqlite3_stmt *row)
                           (size_t)sqlite3_column_bytes(row, 5), store->options.max_open_bytes,
                           &blob);
     if (rc)
-        return rc == DIVERGE_ECORRUPT ? store_fail(store, rc, "a part of an open segment is damaged")
-                                      : rc;
+        return rc == DIVERGE_ECORRUPT
+                   ? store_fail(store, rc, "a part of an open segment is damaged")
+                   : rc;
     size_t before = columns_bytes(&lane->columns);
     rc = codec_blob_append(&blob, &lane->columns);
     store->open_bytes += columns_bytes(&lane->columns) - before;

@@ -72,10 +72,9 @@ static void bind_reference(sqlite3_stmt *statement, int at, int64_t id)
 
 static void bind_site(sqlite3_stmt *statement, const struct store_site *site)
 {
-    const uint32_t values[] = {site->tier,       site->phase,      site->role, site->slot,
-                               site->flags,      site->micro_step, site->occurrence,
-                               site->lane,       site->region,     site->scope,
-                               site->op,         site->name};
+    const uint32_t values[] = {site->tier,   site->phase,      site->role,       site->slot,
+                               site->flags,  site->micro_step, site->occurrence, site->lane,
+                               site->region, site->scope,      site->op,         site->name};
     for (int i = 0; i < 12; i++)
         sqlite3_bind_int64(statement, 3 + i, values[i]);
 }

@@ -77,7 +77,7 @@ struct pending_segment {
     uint8_t flags; /* SEGMENT_* */
     /* Of the track up to and with this one, when sealed. */
     uint64_t rows_through, records_through;
-    bool in_file;  /* there may be a row of the open segment */
+    bool in_file; /* there may be a row of the open segment */
 };
 
 enum {

@@ -22,8 +22,7 @@ static inline void interleave(__m128i *v, size_t width)
         v[i] = out[i];
 }
 
-static inline size_t split_blocks(const uint8_t *items, size_t width, size_t count,
-                                  uint8_t *planes)
+static inline size_t split_blocks(const uint8_t *items, size_t width, size_t count, uint8_t *planes)
 {
     size_t done = 0;
     for (; done + 16 <= count; done += 16) {
@@ -38,8 +37,7 @@ static inline size_t split_blocks(const uint8_t *items, size_t width, size_t cou
     return done;
 }
 
-static inline size_t join_blocks(const uint8_t *planes, size_t width, size_t count,
-                                 uint8_t *items)
+static inline size_t join_blocks(const uint8_t *planes, size_t width, size_t count, uint8_t *items)
 {
     size_t done = 0;
     for (; done + 16 <= count; done += 16) {
@@ -54,8 +52,7 @@ static inline size_t join_blocks(const uint8_t *planes, size_t width, size_t cou
     return done;
 }
 #else
-static inline size_t split_blocks(const uint8_t *items, size_t width, size_t count,
-                                  uint8_t *planes)
+static inline size_t split_blocks(const uint8_t *items, size_t width, size_t count, uint8_t *planes)
 {
     (void)items;
     (void)width;
@@ -64,8 +61,7 @@ static inline size_t split_blocks(const uint8_t *items, size_t width, size_t cou
     return 0;
 }
 
-static inline size_t join_blocks(const uint8_t *planes, size_t width, size_t count,
-                                 uint8_t *items)
+static inline size_t join_blocks(const uint8_t *planes, size_t width, size_t count, uint8_t *items)
 {
     (void)items;
     (void)width;
@@ -84,8 +80,8 @@ void planes_split(const void *items, size_t width, size_t count, uint8_t *planes
         return;
     }
     /* The width as a constant lets the compiler unroll. */
-    size_t done = width == 8 ? split_blocks(from, 8, count, planes)
-                             : split_blocks(from, 4, count, planes);
+    size_t done =
+        width == 8 ? split_blocks(from, 8, count, planes) : split_blocks(from, 4, count, planes);
     for (; done < count; done++)
         for (size_t p = 0; p < width; p++)
             planes[p * count + done] = from[done * width + p];
@@ -99,8 +95,8 @@ void planes_join(const uint8_t *planes, size_t width, size_t count, void *items)
             memcpy(to, planes, count);
         return;
     }
-    size_t done = width == 8 ? join_blocks(planes, 8, count, to)
-                             : join_blocks(planes, 4, count, to);
+    size_t done =
+        width == 8 ? join_blocks(planes, 8, count, to) : join_blocks(planes, 4, count, to);
     for (; done < count; done++)
         for (size_t p = 0; p < width; p++)
             to[done * width + p] = planes[p * count + done];

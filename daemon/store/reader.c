@@ -59,9 +59,8 @@ static int head(struct reader *reader, enum statement which, uint64_t stream,
             whole = false;
     sqlite3_reset(statement);
     if (row.sealed && !whole)
-        return database_error(&reader->db, DIVERGE_ECORRUPT,
-                              "%s: segment %llu has no digest", reader->db.path,
-                              (unsigned long long)row.segment);
+        return database_error(&reader->db, DIVERGE_ECORRUPT, "%s: segment %llu has no digest",
+                              reader->db.path, (unsigned long long)row.segment);
     *ret = row;
     return 0;
 }
@@ -115,8 +114,8 @@ void reader_close(struct reader *reader)
 {
     if (!reader)
         return;
-    struct map *maps[] = {&reader->strings, &reader->sites,     &reader->types,
-                          &reader->layouts, &reader->arguments};
+    struct map *maps[] = {&reader->strings, &reader->sites, &reader->types, &reader->layouts,
+                          &reader->arguments};
     for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++)
         map_fini(maps[i]);
     arena_fini(&reader->arena);
@@ -125,11 +124,20 @@ void reader_close(struct reader *reader)
     free(reader);
 }
 
-const struct trace_source *reader_source(struct reader *reader) { return &reader->source; }
+const struct trace_source *reader_source(struct reader *reader)
+{
+    return &reader->source;
+}
 
-const char *reader_error_text(const struct reader *reader) { return reader->db.error.text; }
+const char *reader_error_text(const struct reader *reader)
+{
+    return reader->db.error.text;
+}
 
-struct sqlite3 *reader_database(struct reader *reader) { return reader->db.handle; }
+struct sqlite3 *reader_database(struct reader *reader)
+{
+    return reader->db.handle;
+}
 
 /* ---- totals ---------------------------------------------------------------------------------- */
 

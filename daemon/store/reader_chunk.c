@@ -7,7 +7,7 @@
 
 enum { MAX_BLOBS = 7 }; /* the chunk's and six shared columns */
 
-struct loaded { /* what a chunk owns */
+struct loaded {               /* what a chunk owns */
     struct trace_chunk chunk; /* first: the caller's pointer */
     struct codec_blob blobs[MAX_BLOBS];
     size_t n_blobs;
@@ -403,8 +403,8 @@ int reader_chunk_load(void *ctx, uint64_t stream, enum diverge_tier tier, uint64
 {
     struct reader *reader = ctx;
     struct row row = {0};
-    int rc = segment > INT64_MAX ? DIVERGE_ENOTFOUND
-                                 : read_row(reader, stream, tier, segment, &row);
+    int rc =
+        segment > INT64_MAX ? DIVERGE_ENOTFOUND : read_row(reader, stream, tier, segment, &row);
     if (rc)
         return rc;
     struct loaded *loaded = calloc(1, sizeof *loaded);

@@ -148,8 +148,7 @@ static int new_run(struct store *store, const uint8_t run_id[16], const char *na
     if (rc)
         return rc;
     run.name = arena_text(&store->arena, settled, strlen(settled));
-    const struct pending_run *kept =
-        run.name ? arena_copy(&store->arena, &run, sizeof run) : NULL;
+    const struct pending_run *kept = run.name ? arena_copy(&store->arena, &run, sizeof run) : NULL;
     struct run_state *state = NULL;
     if (kept && pending_reserve(&store->pending, 1) == 0)
         state = run_state_get(store, store->next_run);
@@ -159,8 +158,8 @@ static int new_run(struct store *store, const uint8_t run_id[16], const char *na
     memcpy(state->name, settled, sizeof settled);
     state->world = world;
     state->dirty = true;
-    pending_add(&store->pending, &(struct pending_op){
-                                     .kind = PENDING_RUN, .id = store->next_run++, .run = kept});
+    pending_add(&store->pending,
+                &(struct pending_op){.kind = PENDING_RUN, .id = store->next_run++, .run = kept});
     *ret = state;
     return 0;
 }
@@ -182,9 +181,9 @@ int store_run_open(struct store *store, const uint8_t run_id[16], const char *na
     }
     /* Ranks may disagree; a run is complete when the largest world that was declared is. */
     if (world > state->world) {
-        int rc = pending_push(&store->pending, &(struct pending_op){.kind = PENDING_RUN_WORLD,
-                                                                    .id = state->id,
-                                                                    .number = world});
+        int rc = pending_push(
+            &store->pending,
+            &(struct pending_op){.kind = PENDING_RUN_WORLD, .id = state->id, .number = world});
         if (rc)
             return store_no_memory(store);
         state->world = world;
@@ -344,8 +343,8 @@ int store_run_pin(struct store *store, int64_t run, bool pinned)
 {
     int rc = run_require(store, run);
     return rc ? rc
-              : run_op(store, &(struct pending_op){
-                                  .kind = PENDING_RUN_PIN, .id = run, .number = pinned});
+              : run_op(store,
+                       &(struct pending_op){.kind = PENDING_RUN_PIN, .id = run, .number = pinned});
 }
 
 int store_difference_add(struct store *store, int64_t run_a, int64_t run_b, uint64_t segment)

@@ -34,8 +34,7 @@ static int check_room(struct store *store, const struct open_segment *open,
     uint64_t bytes = (uint64_t)wire->count * RECORD_ESTIMATE + wire->sketches.size;
     uint64_t used = store->open_bytes + store->arena.bytes;
     if (used + bytes > store->options.max_open_bytes)
-        return store_fail(store, DIVERGE_ELIMIT,
-                          "open segments take more than %llu MiB of memory",
+        return store_fail(store, DIVERGE_ELIMIT, "open segments take more than %llu MiB of memory",
                           (unsigned long long)(store->options.max_open_bytes >> 20));
     return 0;
 }
@@ -56,8 +55,7 @@ static int append(struct store *store, struct open_segment *open, struct open_la
 {
     const struct dvg_part *wire = part->wire;
     if (wire->first != lane->columns.count)
-        return store_fail(store, DIVERGE_EGAP,
-                          "a part begins at record %llu where %u is next",
+        return store_fail(store, DIVERGE_EGAP, "a part begins at record %llu where %u is next",
                           (unsigned long long)wire->first, lane->columns.count);
     struct columns_part records = {
         .wire = wire,
@@ -70,8 +68,9 @@ static int append(struct store *store, struct open_segment *open, struct open_la
     int rc = columns_append_part(&lane->columns, &records);
     store->open_bytes += columns_bytes(&lane->columns) - before;
     if (rc)
-        return store_fail(store, rc, rc == DIVERGE_ENOMEM ? "out of memory"
-                                                          : "a part's columns do not fit together");
+        return store_fail(store, rc,
+                          rc == DIVERGE_ENOMEM ? "out of memory"
+                                               : "a part's columns do not fit together");
     open->records[wire->tier] += wire->count;
     return 0;
 }
@@ -99,7 +98,8 @@ int store_part_append(struct store_stream *handle, const struct store_part *part
     if (!rc)
         rc = append(store, open, lane, part);
     if (!rc)
-        stream->dirty = stream->tracks[wire->tier].dirty = stream->tracks[wire->tier].present = true;
+        stream->dirty = stream->tracks[wire->tier].dirty = stream->tracks[wire->tier].present =
+            true;
     return rc;
 }
 
@@ -166,8 +166,7 @@ static int encode_chunk(struct store *store, const struct columns *columns,
     }
     uint8_t *blob = arena_alloc(&store->arena, codec_bound(list, n));
     size_t size = 0;
-    if (!blob ||
-        codec_encode(store->encoder, CODEC_SAMPLE, columns->count, list, n, blob, &size))
+    if (!blob || codec_encode(store->encoder, CODEC_SAMPLE, columns->count, list, n, blob, &size))
         return store_no_memory(store);
     arena_shrink(&store->arena, blob, size);
     ret->records = columns->count;
@@ -244,8 +243,7 @@ static int segment_digest(struct store *store, const struct layout_info *layout,
     for (uint32_t i = 0; records->type && i < records->count; i++)
         greatest = records->type[i] > greatest ? records->type[i] : greatest;
     records->identities = content->identities;
-    if (greatest < content->identities_capacity &&
-        digest_segment(&layout->digest, records, ret))
+    if (greatest < content->identities_capacity && digest_segment(&layout->digest, records, ret))
         return 0;
     rc = content_load_types(store, records->type, records->count);
     records->identities = content->identities;

@@ -75,9 +75,8 @@
               " (SELECT count(*) FROM layouts), (SELECT count(*) FROM sites),"                     \
               " (SELECT coalesce(sum(records), 0) FROM tracks)")                                   \
     /* Two look-ups in the index; min and max in one query would walk all of the track. */         \
-    X(TRACK_RANGE,                                                                                 \
-      "SELECT (SELECT min(segment) FROM segments WHERE stream = ?1 AND tier = ?2),"                \
-      " (SELECT max(segment) FROM segments WHERE stream = ?1 AND tier = ?2)")                      \
+    X(TRACK_RANGE, "SELECT (SELECT min(segment) FROM segments WHERE stream = ?1 AND tier = ?2),"   \
+                   " (SELECT max(segment) FROM segments WHERE stream = ?1 AND tier = ?2)")         \
     X(RUN_TALLY,                                                                                   \
       "SELECT count(*), coalesce(sum(outcome IS NOT NULL), 0), coalesce(sum(outcome = 1), 0),"     \
       " coalesce(sum(outcome IS NULL AND closed_unix_us IS NULL), 0) FROM streams AS s"            \
@@ -117,7 +116,7 @@
                    " digest, chain, unix_us, rows_through, records_through)"                       \
                    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,"    \
                    " ?16)")                                                                        \
-    /* Without REPLACE SQLite needs no journal of the statement: that copies whole pages. */        \
+    /* Without REPLACE SQLite needs no journal of the statement: that copies whole pages. */       \
     X(SEGMENT_ADD, "INSERT INTO segments (stream, tier, segment, flags, records,"                  \
                    " dropped, layout, chunk, order_column, producer_column, source_column,"        \
                    " digest, chain, unix_us)"                                                      \

@@ -38,7 +38,10 @@ int store_map_put(struct store *store, struct map *map, const struct trace_diges
     return map_put(map, key, value) ? store_no_memory(store) : 0;
 }
 
-const char *store_error_text(const struct store *store) { return store->error.text; }
+const char *store_error_text(const struct store *store)
+{
+    return store->error.text;
+}
 
 int64_t store_now_us(void)
 {

@@ -107,8 +107,8 @@ static void set_starts(struct stream_state *state, const struct store_stream_opt
 {
     for (int tier = 0; tier < DIVERGE_TIER_COUNT; tier++) {
         struct track *track = &state->tracks[tier];
-        track->start = digest_chain_start((enum diverge_tier)tier, options->spec,
-                                          options->fingerprint_id);
+        track->start =
+            digest_chain_start((enum diverge_tier)tier, options->spec, options->fingerprint_id);
         if (!track->present)
             track->chain = track->start;
     }
@@ -145,8 +145,7 @@ static int make_state(struct store *store, const struct store_stream_options *op
     memcpy(state->stream_id, options->stream_id, 16);
     int rc = load_state(state);
     if (rc == 1 && (state->run != options->run || state->rank != options->rank))
-        rc = store_fail(store, DIVERGE_EEXIST,
-                        "the stream id belongs to another run or rank");
+        rc = store_fail(store, DIVERGE_EEXIST, "the stream id belongs to another run or rank");
     if (rc == 0)
         rc = push_stream(store, state, options);
     if (rc < 0) {
@@ -167,16 +166,15 @@ static int check_state(struct store *store, const struct stream_state *state,
     if (state->run != options->run || state->rank != options->rank)
         return store_fail(store, DIVERGE_EEXIST, "the stream id belongs to another run or rank");
     if (state->handle && options->epoch <= state->epoch)
-        return store_fail(store, DIVERGE_EBUSY,
-                          "the stream is open with an equal or higher epoch");
+        return store_fail(store, DIVERGE_EBUSY, "the stream is open with an equal or higher epoch");
     return 0;
 }
 
 int store_stream_open(struct store *store, const struct store_stream_options *options,
                       struct store_stream **ret, uint64_t *committed_seq)
 {
-    int rc = options->level < DIVERGE_TIER_COUNT ? run_require(store, options->run)
-                                                 : DIVERGE_EINVAL;
+    int rc =
+        options->level < DIVERGE_TIER_COUNT ? run_require(store, options->run) : DIVERGE_EINVAL;
     struct stream_state *state = find_state(store, options->stream_id);
     if (!rc && state)
         rc = check_state(store, state, options);

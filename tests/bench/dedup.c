@@ -125,8 +125,7 @@ static void define(struct bench_run *run)
     run->lane = string_row(store, "main");
     for (int64_t i = 1; i < 8; i++) {
         int64_t sizes[2] = {64 * i, 768};
-        struct dvg_type type = {
-            .dtype = DIVERGE_F32, .ndim = 2, .sizes = (const uint8_t *)sizes};
+        struct dvg_type type = {.dtype = DIVERGE_F32, .ndim = 2, .sizes = (const uint8_t *)sizes};
         must(store_type(store, &type, &run->types[i]), store);
     }
     for (uint32_t i = 0; i < RECORDS; i++) {
@@ -156,8 +155,13 @@ static void begin_run(struct bench_run *run, struct store *store, uint8_t number
     struct store_run opened;
     must(store_run_open(store, run_id, "bench", 1, &opened), store);
     struct store_stream_options options = {
-        .stream_id = {number}, .run = opened.id, .epoch = 1, .level = DIVERGE_TIER_OP,
-        .spec = "", .fingerprint_id = "l61.1", .client = "bench",
+        .stream_id = {number},
+        .run = opened.id,
+        .epoch = 1,
+        .level = DIVERGE_TIER_OP,
+        .spec = "",
+        .fingerprint_id = "l61.1",
+        .client = "bench",
     };
     uint64_t seq;
     must(store_stream_open(store, &options, &run->stream, &seq), store);

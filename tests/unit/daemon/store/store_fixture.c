@@ -125,7 +125,9 @@ static void make_types(struct recording *recording)
     for (uint8_t i = 1; i < 4; i++) {
         struct dvg_type type = {
             .kind = i == 3 ? DIVERGE_KIND_FLOAT : DIVERGE_KIND_TENSOR,
-            .dtype = i == 3 ? 0 : i == 2 ? DIVERGE_BF16 : DIVERGE_F32,
+            .dtype = i == 3   ? 0
+                     : i == 2 ? DIVERGE_BF16
+                              : DIVERGE_F32,
             .ndim = i == 3 ? 0 : i,
             .sizes = (const uint8_t *)sizes,
         };
@@ -160,9 +162,10 @@ static void make_sites(struct recording *recording)
 void recording_begin(struct recording *recording, struct store *store,
                      const struct recording_options *options, uint64_t *committed_seq)
 {
-    *recording = (struct recording){
-        .store = store, .records = options->records, .seed = options->seed,
-        .flags = options->flags};
+    *recording = (struct recording){.store = store,
+                                    .records = options->records,
+                                    .seed = options->seed,
+                                    .flags = options->flags};
     uint8_t run_id[16] = {0xab, options->run_number};
     struct store_run run;
     uint32_t world = options->world ? options->world : 1;
@@ -220,7 +223,10 @@ int recording_append(struct recording *recording, uint64_t segment, uint32_t fro
         sum[i] = (float)(value[i] % 1000) / 7.0f;
         state[i] = DVG_STATE_STATS | DVG_STATE_SUM;
     }
-#define COLUMN(array) {.data = (const uint8_t *)(array), .size = count * sizeof(array)[0]}
+#define COLUMN(array)                                                                              \
+    {                                                                                              \
+        .data = (const uint8_t *)(array), .size = count * sizeof(array)[0]                         \
+    }
     struct dvg_part wire = {
         .segment = segment,
         .tier = DIVERGE_TIER_OP,

@@ -40,13 +40,13 @@ struct recording {
     int64_t run;
     char name[128];
     uint64_t seq;
-    uint32_t records;                  /* a segment */
-    uint32_t lane;                     /* string row */
+    uint32_t records; /* a segment */
+    uint32_t lane;    /* string row */
     uint32_t sites[FIXTURE_MAX_RECORDS];
     uint32_t sources[FIXTURE_MAX_RECORDS];
-    uint32_t types[4];                 /* numbers 0..3 */
-    uint64_t seed;                     /* of values */
-    uint32_t flags;                    /* of sites */
+    uint32_t types[4]; /* numbers 0..3 */
+    uint64_t seed;     /* of values */
+    uint32_t flags;    /* of sites */
 };
 
 struct recording_options {
@@ -54,12 +54,12 @@ struct recording_options {
     uint8_t run_number;    /* makes the run id */
     uint8_t stream_number; /* makes the stream id */
     uint32_t rank;
-    uint32_t world;        /* 0: 1 */
-    uint64_t epoch;        /* 0: 1 */
+    uint32_t world; /* 0: 1 */
+    uint64_t epoch; /* 0: 1 */
     uint32_t records;
-    const char *lane;      /* NULL: main */
-    const char *spec;      /* NULL: "" */
-    uint32_t flags;        /* of each site */
+    const char *lane; /* NULL: main */
+    const char *spec; /* NULL: "" */
+    uint32_t flags;   /* of each site */
     uint64_t seed;
 };
 

@@ -55,8 +55,7 @@ static uint8_t *round_trip(enum codec_effort effort, uint32_t count,
     for (size_t i = 0; i < n; i++) {
         enum column c = columns[i].column;
         assert_int_equal(decoded.items[c], columns[i].items);
-        assert_memory_equal(decoded.data[c], columns[i].data,
-                            columns[i].items * column_width(c));
+        assert_memory_equal(decoded.data[c], columns[i].data, columns[i].items * column_width(c));
     }
     codec_blob_fini(&decoded);
     return blob;
@@ -102,8 +101,8 @@ static void noise_is_left_raw_and_patterns_shrink(void **state)
     struct codec_column column = {.column = COLUMN_VALUE, .items = COUNT, .data = noise};
     free(round_trip(CODEC_SAMPLE, COUNT, &column, 1, &size));
     assert_in_range(size, 8 * COUNT, 8 * COUNT + 64);
-    column = (struct codec_column){
-        .column = COLUMN_ORDER, .items = COUNT, .data = order, .delta = true};
+    column =
+        (struct codec_column){.column = COLUMN_ORDER, .items = COUNT, .data = order, .delta = true};
     free(round_trip(CODEC_ALWAYS, COUNT, &column, 1, &size));
     assert_in_range(size, 16, 128);
     column = (struct codec_column){.column = COLUMN_MIN, .items = COUNT, .data = ranges};
@@ -167,17 +166,17 @@ static void expect_refused(size_t at, uint8_t byte, int status)
 static void bad_headers_are_corrupt(void **state)
 {
     (void)state;
-    expect_refused(0, 2, DIVERGE_ECORRUPT);    /* version */
-    expect_refused(1, 1, DIVERGE_ECORRUPT);    /* reserved */
-    expect_refused(2, 2, DIVERGE_ECORRUPT);    /* more columns than there are */
+    expect_refused(0, 2, DIVERGE_ECORRUPT); /* version */
+    expect_refused(1, 1, DIVERGE_ECORRUPT); /* reserved */
+    expect_refused(2, 2, DIVERGE_ECORRUPT); /* more columns than there are */
     expect_refused(2, 255, DIVERGE_ECORRUPT);
-    expect_refused(4, 5, DIVERGE_ECORRUPT);    /* count that is not the column's */
-    expect_refused(8, 99, DIVERGE_ECORRUPT);   /* unknown column */
-    expect_refused(8, 32, DIVERGE_ECORRUPT);   /* a wider column */
-    expect_refused(9, 1, DIVERGE_ECORRUPT);    /* delta of bytes */
-    expect_refused(9, 7, DIVERGE_ECORRUPT);    /* unknown transform */
-    expect_refused(10, 1, DIVERGE_ECORRUPT);   /* reserved */
-    expect_refused(16, 9, DIVERGE_ECORRUPT);   /* unknown encoding of a plane */
+    expect_refused(4, 5, DIVERGE_ECORRUPT);  /* count that is not the column's */
+    expect_refused(8, 99, DIVERGE_ECORRUPT); /* unknown column */
+    expect_refused(8, 32, DIVERGE_ECORRUPT); /* a wider column */
+    expect_refused(9, 1, DIVERGE_ECORRUPT);  /* delta of bytes */
+    expect_refused(9, 7, DIVERGE_ECORRUPT);  /* unknown transform */
+    expect_refused(10, 1, DIVERGE_ECORRUPT); /* reserved */
+    expect_refused(16, 9, DIVERGE_ECORRUPT); /* unknown encoding of a plane */
 }
 
 static void a_small_blob_cannot_ask_for_much_memory(void **state)
@@ -186,8 +185,7 @@ static void a_small_blob_cannot_ask_for_much_memory(void **state)
     /* One constant plane of 2^31 items. */
     uint8_t blob[] = {1, 0, 1, 0, 0, 0, 0, 0x80, 35, 0, 0, 0, 0, 0, 0, 0x80, 0, 0};
     struct codec_blob decoded = {0};
-    assert_int_equal(codec_decode(decoder, blob, sizeof blob, MAX_BYTES, &decoded),
-                     DIVERGE_ELIMIT);
+    assert_int_equal(codec_decode(decoder, blob, sizeof blob, MAX_BYTES, &decoded), DIVERGE_ELIMIT);
 }
 
 static void sparse_columns_must_fit_together(void **state)

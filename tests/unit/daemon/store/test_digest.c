@@ -163,8 +163,8 @@ static void chains_begin_with_tier_spec_and_fingerprint(void **state)
     assert_false(equal(chain, digest_chain_start(DIVERGE_TIER_STEP, "spec", "l61.1")));
     assert_false(equal(chain, digest_chain_start(DIVERGE_TIER_OP, "spe", "cl61.1")));
     assert_false(equal(chain, digest_chain_start(DIVERGE_TIER_OP, "spec", "l61.2")));
-    uint8_t text[4 + 4 + 4 + 4 + 5] = {3, 0, 0, 0, 4, 0, 0, 0, 's', 'p', 'e', 'c',
-                                       5, 0, 0, 0, 'l', '6', '1', '.', '1'};
+    uint8_t text[4 + 4 + 4 + 4 + 5] = {3,   0, 0, 0, 4, 0,   0,   0,   's', 'p', 'e',
+                                       'c', 5, 0, 0, 0, 'l', '6', '1', '.', '1'};
     assert_true(equal(chain, digest_bytes(text, sizeof text)));
 }
 
@@ -272,13 +272,20 @@ static void metadata_keys_have_a_class(void **state)
         const char *key;
         enum metadata_class class_;
     } expected[] = {
-        {"num_threads", METADATA_CAUSE},     {"library.numpy", METADATA_CAUSE},
-        {"git.commit", METADATA_CAUSE},      {"argv", METADATA_CAUSE},
-        {"env.OMP_NUM_THREADS", METADATA_CAUSE}, {"env.PATH", METADATA_CONTEXT},
-        {"hostname", METADATA_CONTEXT},      {"cwd", METADATA_CONTEXT},
-        {"pid", METADATA_VOLATILE},          {"time.start", METADATA_VOLATILE},
-        {"never.heard.of", METADATA_CONTEXT}, {"pids", METADATA_CONTEXT},
-        {"seed", METADATA_CAUSE},            {"", METADATA_CONTEXT},
+        {"num_threads", METADATA_CAUSE},
+        {"library.numpy", METADATA_CAUSE},
+        {"git.commit", METADATA_CAUSE},
+        {"argv", METADATA_CAUSE},
+        {"env.OMP_NUM_THREADS", METADATA_CAUSE},
+        {"env.PATH", METADATA_CONTEXT},
+        {"hostname", METADATA_CONTEXT},
+        {"cwd", METADATA_CONTEXT},
+        {"pid", METADATA_VOLATILE},
+        {"time.start", METADATA_VOLATILE},
+        {"never.heard.of", METADATA_CONTEXT},
+        {"pids", METADATA_CONTEXT},
+        {"seed", METADATA_CAUSE},
+        {"", METADATA_CONTEXT},
     };
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
         if (metadata_classify(expected[i].key) != expected[i].class_)

@@ -39,8 +39,8 @@ static void check_all_there(const struct fixture *fixture, uint64_t segments, ui
     struct recording expected = {.seed = 0};
     for (uint64_t segment = 0; segment < segments; segment++) {
         struct trace_chunk *chunk = NULL;
-        assert_int_equal(source->load(source->ctx, trace->streams[0].id, DIVERGE_TIER_OP, segment,
-                                      &chunk), 0);
+        assert_int_equal(
+            source->load(source->ctx, trace->streams[0].id, DIVERGE_TIER_OP, segment, &chunk), 0);
         uint32_t count = segment + 1 == segments && open ? open : n_records;
         assert_int_equal(chunk->count, count);
         for (uint32_t i = 0; i < count; i++)

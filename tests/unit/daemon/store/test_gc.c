@@ -117,7 +117,8 @@ static void over_the_cap_the_oldest_op_chunks_go_and_chains_stay(void **state)
     assert_true(result.segments_thinned > 0);
     assert_true(result.bytes_after <= cap);
     assert_int_equal(fixture_number(&fixture, "SELECT count(*) FROM chunks WHERE bytes = 0"
-                                              " AND id > 20"), 0);
+                                              " AND id > 20"),
+                     0);
     assert_int_equal(fixture_number(&fixture, "SELECT count(*) FROM segments"), 2 * SEGMENTS);
     assert_int_equal(fixture_number(&fixture, "SELECT count(chain) FROM segments"), 2 * SEGMENTS);
     struct reader *reader = fixture_reader(&fixture);
@@ -136,8 +137,7 @@ static void over_the_cap_the_oldest_op_chunks_go_and_chains_stay(void **state)
     /* An equal run brings the records back. */
     struct recording again;
     record_run(&again, 3, 1);
-    assert_int_equal(fixture_number(&fixture, "SELECT count(*) FROM chunks WHERE bytes = 0"),
-                     0);
+    assert_int_equal(fixture_number(&fixture, "SELECT count(*) FROM chunks WHERE bytes = 0"), 0);
     reader = fixture_reader(&fixture);
     source = reader_source(reader);
     assert_int_equal(source->load(source->ctx, 1, DIVERGE_TIER_OP, 0, &chunk), 0);
@@ -163,17 +163,18 @@ static void pinned_runs_and_the_surroundings_of_differences_stay(void **state)
     assert_int_equal(store_commit(fixture.store), 0);
     with_cap(1);
     collect();
-    assert_int_equal(
-        fixture_number(&fixture, "SELECT count(*) FROM segments AS s JOIN chunks AS c"
-                                 " ON c.id = s.chunk WHERE s.stream = 1 AND c.bytes = 0"), 0);
-    assert_int_equal(
-        fixture_number(&fixture, "SELECT count(*) FROM segments AS s JOIN chunks AS c"
-                                 " ON c.id = s.chunk WHERE s.stream IN (2, 3)"
-                                 " AND c.bytes > 0 AND segment BETWEEN 8 AND 12"), 10);
-    assert_int_equal(
-        fixture_number(&fixture, "SELECT count(*) FROM segments AS s JOIN chunks AS c"
-                                 " ON c.id = s.chunk WHERE s.stream IN (2, 3)"
-                                 " AND c.bytes > 0"), 10);
+    assert_int_equal(fixture_number(&fixture,
+                                    "SELECT count(*) FROM segments AS s JOIN chunks AS c"
+                                    " ON c.id = s.chunk WHERE s.stream = 1 AND c.bytes = 0"),
+                     0);
+    assert_int_equal(fixture_number(&fixture, "SELECT count(*) FROM segments AS s JOIN chunks AS c"
+                                              " ON c.id = s.chunk WHERE s.stream IN (2, 3)"
+                                              " AND c.bytes > 0 AND segment BETWEEN 8 AND 12"),
+                     10);
+    assert_int_equal(fixture_number(&fixture, "SELECT count(*) FROM segments AS s JOIN chunks AS c"
+                                              " ON c.id = s.chunk WHERE s.stream IN (2, 3)"
+                                              " AND c.bytes > 0"),
+                     10);
     fixture_check_integrity(&fixture);
 }
 
@@ -185,13 +186,11 @@ static void a_collection_in_slices_spares_what_is_recorded_meanwhile(void **stat
     record_run(&gone, 1, 1);
     assert_int_equal(store_run_remove(fixture.store, gone.run), 0);
     assert_int_equal(store_commit(fixture.store), 0);
-    recording_begin(&recording, fixture.store,
-                    &(struct recording_options){.name = "same",
-                                                .records = RECORDS,
-                                                .run_number = 2,
-                                                .stream_number = 2,
-                                                .seed = 1},
-                    NULL);
+    recording_begin(
+        &recording, fixture.store,
+        &(struct recording_options){
+            .name = "same", .records = RECORDS, .run_number = 2, .stream_number = 2, .seed = 1},
+        NULL);
     /* The run that records now is equal to the removed one: its chunks are found, not written. */
     struct store_gc result;
     int rc = DIVERGE_EAGAIN;

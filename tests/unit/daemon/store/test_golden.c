@@ -86,8 +86,9 @@ static void check_records(struct reader *reader, uint64_t stream, uint64_t segme
         assert_string_equal(site->op, "aten::addmm");
         assert_string_equal(site->lane, "main");
         assert_int_equal(site->occurrence, i % 8);
-        assert_int_equal(chunk->types[chunk->type[i]]->dtype,
-                         i % 3 == 0 ? DIVERGE_F32 : i % 3 == 1 ? DIVERGE_BF16 : 0);
+        assert_int_equal(chunk->types[chunk->type[i]]->dtype, i % 3 == 0   ? DIVERGE_F32
+                                                              : i % 3 == 1 ? DIVERGE_BF16
+                                                                           : 0);
     }
     source->release(source->ctx, chunk);
 }
@@ -109,8 +110,8 @@ static void check_run(uint64_t segments)
     assert_string_equal(hex(&stream->tiers[DIVERGE_TIER_OP].start), start_digest);
     for (uint64_t segment = 0; segment < SEGMENTS; segment++) {
         struct trace_head head;
-        assert_int_equal(
-            source->head_at(source->ctx, stream->id, DIVERGE_TIER_OP, segment, &head), 0);
+        assert_int_equal(source->head_at(source->ctx, stream->id, DIVERGE_TIER_OP, segment, &head),
+                         0);
         assert_string_equal(hex(&head.chain), chains[segment]);
         assert_string_equal(hex(&head.layout), layout_digest);
         check_records(reader, stream->id, segment, RECORDS);
@@ -173,7 +174,8 @@ static void digests_are_as_they_were(void **state)
     assert_int_equal(fixture_number(&fixture, "SELECT count(*) FROM layouts"), 1);
     assert_int_equal(fixture_number(&fixture, "SELECT count(*) FROM sites"), RECORDS);
     assert_int_equal(fixture_number(&fixture, "SELECT count(DISTINCT chain) FROM segments"
-                                              " WHERE chain IS NOT NULL"), SEGMENTS);
+                                              " WHERE chain IS NOT NULL"),
+                     SEGMENTS);
 }
 
 int main(void)

@@ -78,7 +78,8 @@ static void the_file_is_set_up_as_documented(void **state)
     assert_int_equal(fixture_number(&fixture, "PRAGMA auto_vacuum"), 2);
     assert_int_equal(fixture_number(&fixture, "PRAGMA application_id"), DATABASE_APPLICATION_ID);
     assert_int_equal(fixture_number(&fixture, "SELECT journal_mode = 'wal' FROM"
-                                              " pragma_journal_mode"), 1);
+                                              " pragma_journal_mode"),
+                     1);
     int newest = 0;
     for (const struct migration *m = database_migrations; m->version; m++) {
         assert_int_equal(m->version, newest + 1);
@@ -318,7 +319,8 @@ static void a_reader_cannot_write(void **state)
     sqlite3 *db = reader_database(reader);
     assert_int_not_equal(sqlite3_exec(db, "DELETE FROM runs", NULL, NULL, NULL), SQLITE_OK);
     assert_int_not_equal(sqlite3_exec(db, "PRAGMA writable_schema = ON; DELETE FROM sqlite_master",
-                                      NULL, NULL, NULL), SQLITE_OK);
+                                      NULL, NULL, NULL),
+                         SQLITE_OK);
     reader_close(reader);
 }
 

@@ -105,8 +105,8 @@ static void chain_links_the_digests(void **state)
     assert_memory_equal(&chain, &stream->tiers[DIVERGE_TIER_OP].start, 16);
     for (uint64_t segment = 0; segment < 2; segment++) {
         struct trace_head head;
-        assert_int_equal(
-            source->head_at(source->ctx, stream->id, DIVERGE_TIER_OP, segment, &head), 0);
+        assert_int_equal(source->head_at(source->ctx, stream->id, DIVERGE_TIER_OP, segment, &head),
+                         0);
         assert_int_equal(head.segment, segment);
         assert_true(head.sealed);
         chain = digest_chain_next(&chain, &head.digest);
@@ -160,10 +160,8 @@ static void equal_runs_share_every_chunk(void **state)
     for (uint8_t run = 0; run < 2; run++) {
         struct recording recording;
         recording_begin(&recording, fixture->store,
-                        &(struct recording_options){.name = "same",
-                                                    .records = 50,
-                                                    .run_number = run,
-                                                    .stream_number = run},
+                        &(struct recording_options){
+                            .name = "same", .records = 50, .run_number = run, .stream_number = run},
                         NULL);
         assert_string_equal(recording.name, run ? "same.2" : "same");
         for (uint64_t segment = 0; segment < 5; segment++)

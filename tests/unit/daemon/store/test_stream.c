@@ -112,13 +112,11 @@ static void a_run_is_complete_when_every_declared_rank_said_bye(void **state)
     (void)state;
     struct recording ranks[2];
     for (uint8_t rank = 0; rank < 2; rank++)
-        recording_begin(&ranks[rank], fixture.store,
-                        &(struct recording_options){.name = "r",
-                                                    .records = 5,
-                                                    .rank = rank,
-                                                    .world = 2,
-                                                    .stream_number = rank},
-                        NULL);
+        recording_begin(
+            &ranks[rank], fixture.store,
+            &(struct recording_options){
+                .name = "r", .records = 5, .rank = rank, .world = 2, .stream_number = rank},
+            NULL);
     assert_int_equal(store_stream_end(ranks[0].stream, DIVERGE_OUTCOME_COMPLETE, 0), 0);
     store_stream_close(ranks[0].stream);
     assert_int_equal(store_commit(fixture.store), 0);
@@ -138,13 +136,11 @@ static void one_failed_rank_fails_the_run(void **state)
     (void)state;
     struct recording ranks[2];
     for (uint8_t rank = 0; rank < 2; rank++)
-        recording_begin(&ranks[rank], fixture.store,
-                        &(struct recording_options){.name = "r",
-                                                    .records = 5,
-                                                    .rank = rank,
-                                                    .world = 2,
-                                                    .stream_number = rank},
-                        NULL);
+        recording_begin(
+            &ranks[rank], fixture.store,
+            &(struct recording_options){
+                .name = "r", .records = 5, .rank = rank, .world = 2, .stream_number = rank},
+            NULL);
     assert_int_equal(store_stream_end(ranks[0].stream, DIVERGE_OUTCOME_FAILED, 3), 0);
     assert_int_equal(store_stream_end(ranks[1].stream, DIVERGE_OUTCOME_COMPLETE, 0), 0);
     assert_int_equal(store_commit(fixture.store), 0);
@@ -202,8 +198,9 @@ static void metadata_has_a_class_and_ranks_that_differ_are_shown(void **state)
                  {1, "hostname", "a"},    {0, "pid", "1"},         {1, "pid", "2"},
                  {0, "hostname", "b"},    {1, "hostname", "b"}};
     for (size_t i = 0; i < sizeof items / sizeof items[0]; i++)
-        assert_int_equal(store_run_metadata(fixture.store, run.id, items[i].rank, items[i].key,
-                                            items[i].value), 0);
+        assert_int_equal(
+            store_run_metadata(fixture.store, run.id, items[i].rank, items[i].key, items[i].value),
+            0);
     assert_int_equal(store_run_metadata(fixture.store, 999, 0, "a", "b"), DIVERGE_ENOTFOUND);
     assert_int_equal(store_commit(fixture.store), 0);
     struct reader *reader = fixture_reader(&fixture);
@@ -278,9 +275,14 @@ static void an_empty_store_has_no_runs(void **state)
 static int open_stream(uint8_t number, int64_t run, uint32_t rank, uint64_t epoch,
                        struct store_stream **ret)
 {
-    struct store_stream_options options = {.stream_id = {0xcd, number}, .run = run, .rank = rank,
-                                           .epoch = epoch, .level = DIVERGE_TIER_OP, .spec = "",
-                                           .fingerprint_id = "l61.1", .client = "test"};
+    struct store_stream_options options = {.stream_id = {0xcd, number},
+                                           .run = run,
+                                           .rank = rank,
+                                           .epoch = epoch,
+                                           .level = DIVERGE_TIER_OP,
+                                           .spec = "",
+                                           .fingerprint_id = "l61.1",
+                                           .client = "test"};
     uint64_t seq;
     return store_stream_open(fixture.store, &options, ret, &seq);
 }
@@ -329,10 +331,9 @@ static void the_newest_stream_of_a_rank_stands_for_it(void **state)
     (void)state;
     struct recording recording;
     for (uint8_t i = 0; i < 2; i++) {
-        recording_begin(&recording, fixture.store,
-                        &(struct recording_options){
-                            .name = "r", .records = 10u + i, .stream_number = i},
-                        NULL);
+        recording_begin(
+            &recording, fixture.store,
+            &(struct recording_options){.name = "r", .records = 10u + i, .stream_number = i}, NULL);
         recording_segment(&recording, 0);
         store_stream_close(recording.stream);
         assert_int_equal(store_commit(fixture.store), 0);
@@ -443,10 +444,9 @@ static void append_lane(struct recording *recording, const char *lane, uint64_t 
     uint32_t site_row = 0;
     assert_int_equal(store_site(fixture.store, &site, &site_row), 0);
     struct dvg_part wire = {.segment = 0, .tier = DIVERGE_TIER_OP, .count = 1};
-    wire.columns[DVG_COLUMN_VALUE] =
-        (struct dvg_bytes){.data = (const uint8_t *)&value, .size = 8};
-    struct store_part part = {.wire = &wire, .lane = row, .sites = &site_row,
-                              .types = recording->types, .n_types = 4};
+    wire.columns[DVG_COLUMN_VALUE] = (struct dvg_bytes){.data = (const uint8_t *)&value, .size = 8};
+    struct store_part part = {
+        .wire = &wire, .lane = row, .sites = &site_row, .types = recording->types, .n_types = 4};
     assert_int_equal(store_part_append(recording->stream, &part), 0);
 }
 
@@ -457,10 +457,10 @@ static void lanes_are_put_together_by_name_whatever_came_first(void **state)
                                       {"loader", "main", "autograd"}};
     for (uint8_t run = 0; run < 2; run++) {
         struct recording recording;
-        recording_begin(&recording, fixture.store,
-                        &(struct recording_options){
-                            .name = "r", .run_number = run, .stream_number = run},
-                        NULL);
+        recording_begin(
+            &recording, fixture.store,
+            &(struct recording_options){.name = "r", .run_number = run, .stream_number = run},
+            NULL);
         for (int i = 0; i < 3; i++)
             append_lane(&recording, orders[run][i], (uint64_t)orders[run][i][0]);
         if (run == 0) { /* open, in parts */
@@ -468,8 +468,8 @@ static void lanes_are_put_together_by_name_whatever_came_first(void **state)
             struct reader *reader = fixture_reader(&fixture);
             const struct trace_source *source = reader_source(reader);
             struct trace_chunk *chunk = NULL;
-            assert_int_equal(source->load(source->ctx, only_stream(reader, "r"), DIVERGE_TIER_OP,
-                                          0, &chunk), 0);
+            assert_int_equal(
+                source->load(source->ctx, only_stream(reader, "r"), DIVERGE_TIER_OP, 0, &chunk), 0);
             assert_int_equal(chunk->count, 3);
             assert_int_equal(chunk->value[0], 'a');
             assert_string_equal(chunk->layout->sites[1]->lane, "loader");
@@ -506,8 +506,8 @@ static void uninitialised_values_are_kept_and_do_not_count(void **state)
     struct reader *reader = fixture_reader(&fixture);
     const struct trace_source *source = reader_source(reader);
     struct trace_chunk *chunk = NULL;
-    assert_int_equal(source->load(source->ctx, only_stream(reader, "r.2"), DIVERGE_TIER_OP, 0,
-                                  &chunk), 0);
+    assert_int_equal(
+        source->load(source->ctx, only_stream(reader, "r.2"), DIVERGE_TIER_OP, 0, &chunk), 0);
     assert_int_equal(chunk->value[3], recording_value(&recording, 0, 3));
     source->release(source->ctx, chunk);
     reader_close(reader);
@@ -522,8 +522,11 @@ static void unread_records_make_the_segments_evidence_incomplete(void **state)
     const uint8_t unread = DVG_STATE_UNREAD;
     struct dvg_part wire = {.segment = 0, .tier = DIVERGE_TIER_OP, .count = 1};
     wire.columns[DVG_COLUMN_STATE] = (struct dvg_bytes){.data = &unread, .size = 1};
-    struct store_part part = {.wire = &wire, .lane = recording.lane, .sites = recording.sites,
-                              .types = recording.types, .n_types = 4};
+    struct store_part part = {.wire = &wire,
+                              .lane = recording.lane,
+                              .sites = recording.sites,
+                              .types = recording.types,
+                              .n_types = 4};
     assert_int_equal(store_part_append(recording.stream, &part), 0);
     assert_int_equal(recording_seal(&recording, 0), 0);
     assert_int_equal(store_commit(fixture.store), 0);
