@@ -119,8 +119,9 @@
     /* Without REPLACE SQLite needs no journal of the statement: that copies whole pages. */       \
     X(SEGMENT_ADD, "INSERT INTO segments (stream, tier, segment, flags, records,"                  \
                    " dropped, layout, chunk, order_column, producer_column, source_column,"        \
-                   " digest, chain, unix_us)"                                                      \
-                   " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)")        \
+                   " digest, chain, unix_us, rows_through, records_through)"                       \
+                   " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,"    \
+                   " ?16)")                                                                        \
     X(SEGMENT_AT, "SELECT s.segment, l.digest, s.digest, s.chain, s.records, s.dropped, s.flags,"  \
                   " s.rows_through, s.records_through"                                             \
                   " FROM segments AS s LEFT JOIN layouts AS l ON l.id = s.layout"                  \
