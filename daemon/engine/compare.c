@@ -329,7 +329,8 @@ static void reason_about_stream(struct engine *engine, int side, const struct pa
     const char *name = SIDE_NAMES[side];
     uint64_t dropped = stream->dropped, unread = 0;
     bool gap = false;
-    for (int tier = 0; tier < LEVEL_TIERS; tier++) {
+    /* Evidence is no difference, but a run that lost some of it is not whole. */
+    for (int tier = 0; tier < DIVERGE_TIER_COUNT; tier++) {
         const struct trace_track *track = &stream->tiers[tier];
         if (track->has_gap &&
             !is_beyond(engine, pairing, side_number(engine, side, track->first_gap))) {
@@ -777,7 +778,7 @@ void compare_runs(struct engine *engine)
         for (int side = 0; side < SIDES; side++) {
             const struct trace_stream *stream = outcomes[i].pairing.stream[side];
             answer->compared.dropped += stream->dropped;
-            for (int tier = 0; tier < LEVEL_TIERS; tier++)
+            for (int tier = 0; tier < DIVERGE_TIER_COUNT; tier++)
                 answer->compared.dropped += stream->tiers[tier].dropped;
         }
     answer->offset = engine->shift / 2;
