@@ -263,7 +263,7 @@ uint32_t dvg_define_string(struct dvg_define *define, const char *text, size_t s
                          size);
     uint32_t number = known ? known->number : string_add(define, hash, text, size);
     dvg_lock_release(&define->lock);
-    return number;
+    return number ? number : DVG_STRING_LOST;
 }
 
 /* Every known text is in the newest table. */
@@ -283,6 +283,9 @@ static void strings_free(struct dvg_strings *table)
 int dvg_define_site(struct dvg_define *define, const struct dvg_site *site, uint32_t *ret_number)
 {
     struct dvg_define_log *log = &define->logs[DVG_DEFINE_SITE];
+    if (site->region == DVG_STRING_LOST || site->scope == DVG_STRING_LOST ||
+        site->op == DVG_STRING_LOST || site->name == DVG_STRING_LOST)
+        return DIVERGE_ENOMEM;
     int rc = DIVERGE_ELIMIT;
     dvg_lock_take(&define->lock);
     if (log->count < DVG_DEFINE_SITES_MAX)

@@ -79,8 +79,11 @@ struct dvg_define {
 int dvg_define_init(struct dvg_define *define);
 void dvg_define_fini(struct dvg_define *define);
 
-/* The number of a text: 0 for "" and when it cannot be kept (out of memory, cap). ~20 ns when
- * known. */
+/* The number of a text that cannot be kept (out of memory). No site or type has it: what would is
+ * dropped and counted, since under another name it would look like other work. */
+#define DVG_STRING_LOST UINT32_MAX
+
+/* The number of a text: 0 for "", or DVG_STRING_LOST. ~20 ns when known. */
 uint32_t dvg_define_string(struct dvg_define *define, const char *text, size_t size);
 int dvg_define_site(struct dvg_define *define, const struct dvg_site *site, uint32_t *ret_number);
 /* EINVAL: it is no type (see dvg_type_next). Copies what `type` borrows. */

@@ -181,8 +181,9 @@ static void finish_segment(struct dvg_sender *sender, struct dvg_closed *closed)
     struct diverge_session *session = sender->session;
     flush_all(sender);
     bool said = !sender->dead && closed->sealed && put_end(sender, closed) == 0;
-    uint64_t shed = 0;
-    uint64_t unsaid = 0;
+    /* A segment without its END is not whole, whatever of it was sent. */
+    uint64_t shed = closed->sealed && !said && !sender->dead;
+    uint64_t unsaid = shed;
     for (int tier = 0; tier < DIVERGE_TIER_COUNT; tier++) {
         shed += sender->dropped[tier];
         /* An unsealed segment's own drops were counted as lost when it ended. */

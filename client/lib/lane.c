@@ -101,6 +101,8 @@ static int tensor_type(const struct diverge_tensor *tensor, struct dvg_type *ret
         .extents = (const uint8_t *)view->extents,
     };
     if (sharding) {
+        if (sharding->group == DVG_STRING_LOST)
+            return DIVERGE_ENOMEM;
         ret->placement = (uint8_t)sharding->placement;
         ret->group = sharding->group;
         ret->global_ndim = (uint8_t)sharding->ndim;
@@ -462,7 +464,11 @@ static int op_begin(struct diverge_lane *lane, diverge_name_t op, uint32_t flags
         return DIVERGE_ELIMIT;
     struct dvg_call *call = &lane->calls[depth + 1];
     *call = (struct dvg_call){
-        .key = lane->calls[0].key, .argument = digest, .output_flags = flags, .source = source};
+        .key = lane->calls[0].key,
+        .argument = digest,
+        .output_flags = flags,
+        .source = source == DVG_STRING_LOST ? 0 : source, /* an annotation */
+    };
     call->key.op_name = op;
     uint32_t counter;
     int rc = dvg_sites_call(&lane->sites, &call->key, &counter);
@@ -528,7 +534,7 @@ int dvg_lane_new(struct diverge_session *session, const char *name, size_t ring_
 {
     uint32_t number = dvg_define_string(&session->define, name, strlen(name));
     struct diverge_lane *lane = NULL;
-    if (number)
+    if (number != DVG_STRING_LOST)
         lane = aligned_alloc(_Alignof(struct diverge_lane), sizeof(*lane));
     if (!lane)
         return DIVERGE_ENOMEM;

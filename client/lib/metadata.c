@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/lib/metadata.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,6 +87,31 @@ int dvg_metadata_json(const struct dvg_metadata_set *set, struct dvg_buffer *out
             rc = dvg_buffer_append(out, ",", 1);
     }
     return rc ? rc : dvg_buffer_append(out, "}", 1);
+}
+
+static bool has_key(const struct dvg_metadata_set *set, const char *key)
+{
+    const struct dvg_metadata_entry *entry = set->first;
+    while (entry && strcmp(entry->key, key) != 0)
+        entry = entry->next;
+    return entry != NULL;
+}
+
+void dvg_metadata_restore(struct dvg_metadata_set *set, struct dvg_metadata_set *unsent)
+{
+    while (unsent->first) {
+        struct dvg_metadata_entry *entry = unsent->first;
+        size_t bytes = cost(strlen(entry->key), strlen(entry->value));
+        unsent->first = entry->next;
+        if (has_key(set, entry->key) || bytes > DVG_METADATA_MAX - set->bytes) {
+            free(entry);
+            continue;
+        }
+        entry->next = set->first;
+        set->first = entry;
+        set->bytes += bytes;
+    }
+    unsent->bytes = 0;
 }
 
 void dvg_metadata_clear(struct dvg_metadata_set *set)

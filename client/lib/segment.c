@@ -52,6 +52,17 @@ static void append_closed(struct diverge_session *session, struct dvg_closed *cl
     session->n_closed++;
 }
 
+/* How many records a lane that is not there would have had, and of which tiers, nobody knows: one
+ * of each tier says that the segment is not whole. */
+static void count_laneless(struct diverge_session *session, struct dvg_closed *sums)
+{
+    for (int tier = 0; tier < DIVERGE_TIER_COUNT; tier++) {
+        uint64_t one = sums->wanted >> tier & 1;
+        sums->dropped[tier] += one;
+        session->shed += one;
+    }
+}
+
 void dvg_segment_close(struct diverge_session *session, bool sealed)
 {
     struct dvg_closed *closed = session->muted ? NULL : session->spare;
@@ -73,6 +84,8 @@ void dvg_segment_close(struct diverge_session *session, bool sealed)
         sums->volatile_count += lane->volatile_count;
         dvg_biased_release(&lane->lock);
     }
+    if (session->laneless)
+        count_laneless(session, sums);
     if (closed) {
         session->spare = NULL;
         append_closed(session, closed);
@@ -196,7 +209,11 @@ struct diverge_lane *diverge_lane_open(struct diverge_session *session, const ch
     struct diverge_lane *lane = find_lane(session, number);
     if (!lane)
         lane = add_lane(session, name);
+    if (!lane)
+        session->laneless = true;
     pthread_mutex_unlock(&session->mutex);
+    if (!lane)
+        dvg_warn(session, DVG_WARN_FULL, "no lane for \"%.64s\"; what it would have is lost", name);
     return lane;
 }
 

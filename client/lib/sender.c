@@ -171,6 +171,18 @@ static int make_metadata(struct dvg_sender *sender)
     return rc;
 }
 
+/* What cannot be kept now is tried again with the next news. */
+static void put_metadata(struct dvg_sender *sender, struct dvg_metadata_set *sending)
+{
+    struct diverge_session *session = sender->session;
+    if (!sender->dead && dvg_sender_put(sender, DIVERGE_TIER_COUNT, 0) && !sender->dead) {
+        pthread_mutex_lock(&session->mutex);
+        dvg_metadata_restore(&session->metadata, sending);
+        pthread_mutex_unlock(&session->mutex);
+    }
+    dvg_metadata_clear(sending);
+}
+
 /* Takes the session's news: metadata to send, somebody who waits for a flush, the end. */
 static uint64_t take_news(struct dvg_sender *sender)
 {
@@ -180,11 +192,14 @@ static uint64_t take_news(struct dvg_sender *sender)
     uint64_t asked = session->flush_asked;
     bool stop = session->stop;
     bool have = session->metadata.first != NULL && make_metadata(sender) == 0;
-    if (have)
-        dvg_metadata_clear(&session->metadata);
+    struct dvg_metadata_set sending = {0};
+    if (have) {
+        sending = session->metadata;
+        session->metadata = (struct dvg_metadata_set){0};
+    }
     pthread_mutex_unlock(&session->mutex);
-    if (have && !sender->dead)
-        dvg_sender_put(sender, DIVERGE_TIER_COUNT, 0);
+    if (have)
+        put_metadata(sender, &sending);
     if (stop && !sender->stopping) {
         sender->stopping = true;
         sender->stop_ns = dvg_now_ns() + CLOSE_WAIT_NS;
@@ -215,8 +230,10 @@ static void put_bye(struct dvg_sender *sender)
     struct dvg_bye bye = {.outcome = (uint8_t)session->outcome, .dropped = session->lost};
     pthread_mutex_unlock(&session->mutex);
     dvg_buffer_clear(&sender->frame);
-    if (dvg_bye_encode(&sender->frame, sender->outbox.made + 1, &bye) == 0)
-        dvg_sender_put(sender, DIVERGE_TIER_COUNT, 0);
+    int rc = dvg_bye_encode(&sender->frame, sender->outbox.made + 1, &bye);
+    if (!rc)
+        rc = dvg_sender_put(sender, DIVERGE_TIER_COUNT, 0);
+    sender->endless = rc != 0;
 }
 
 /* Whether waiting longer can bring an acknowledgement. */
@@ -231,8 +248,10 @@ static bool worth_waiting(const struct dvg_sender *sender)
 /* The last records are in frames: say BYE, wait for the daemon, leave the rest in the spool. */
 static void finish(struct dvg_sender *sender)
 {
-    if (!sender->dead)
+    if (!sender->dead) {
+        take_news(sender); /* metadata that found no memory before */
         put_bye(sender);
+    }
     sender->link.retry_ns = 0; /* one more try, now */
     dvg_sender_converse(sender, 0);
     report(sender);

@@ -36,6 +36,7 @@ struct dvg_sender {
     uint64_t rows_since_ns; /* when the oldest records came that are in no frame; 0: none */
     uint64_t idle_ns;       /* how long to sleep when nothing is to be done */
     bool dead;              /* the stream was refused for good */
+    bool endless;           /* BYE could not be kept: the run will seem lost */
     bool read_only;
     unsigned
         gaps; /* times the daemon missed something; once may be a restart's, twice is a fault */

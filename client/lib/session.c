@@ -205,7 +205,7 @@ static int outcome_of(struct diverge_session *session)
     const struct dvg_outbox *outbox = &session->sender->outbox;
     if (session->sender->dead)
         return session->sender->status ? session->sender->status : DIVERGE_EIO;
-    if (dropped(session))
+    if (dropped(session) || session->sender->endless)
         return DIVERGE_EDROPPED;
     return outbox->acked == outbox->made ? 0 : DIVERGE_EAGAIN;
 }

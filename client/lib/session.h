@@ -77,6 +77,7 @@ struct diverge_session {
     uint32_t n_lanes;
     uint64_t segment;
     bool muted;               /* this segment is dropped whole */
+    bool laneless;            /* a lane could not be opened: what its thread records is lost */
     struct dvg_closed *spare; /* for the end of this segment; NULL: muted */
     uint32_t closed_lanes;    /* capacity of the limits of `spare` */
     struct dvg_closed *first_closed;

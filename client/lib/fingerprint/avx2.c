@@ -255,7 +255,8 @@ INLINE __m256 load_u32(const uint8_t *at)
 
 /*
  * Floats of 8 bits, by integers alone: a denormal operand would trap into microcode. `infinity` is
- * the magnitude of Inf, and those above it are NaN; `nan` the pattern of another NaN under `nan_mask`.
+ * the magnitude of Inf, and those above it are NaN; `nan` the pattern of another NaN under
+ * `nan_mask`.
  */
 INLINE __m256 load_f8(const uint8_t *at, int fraction, int bias, int infinity, int nan_mask,
                       int nan)
@@ -371,7 +372,8 @@ INLINE __m256i zero_mask(__m256 x)
     return _mm256_castps_si256(_mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_EQ_OQ));
 }
 
-/* `a` and `b` for the sums, `y` and `z` for the range; a NaN is lost in min and max, not in sums. */
+/* `a` and `b` for the sums, `y` and `z` for the range; a NaN is lost in min and max, not in sums.
+ */
 INLINE void add_pair(struct half *half, __m256 a, __m256 b, __m256 y, __m256 z)
 {
     half->min = _mm256_min_ps(_mm256_min_ps(y, z), half->min);
@@ -404,7 +406,8 @@ INLINE void add_two(struct half *half, load_fn *load, size_t bytes, const uint8_
         add_pair(half, a, b, load(range), load(range + next));
 }
 
-/* 32 components. `range` has the same, or, where `data` is padded with zeros, others of the half. */
+/* 32 components. `range` has the same, or, where `data` is padded with zeros, others of the half.
+ */
 INLINE void add_group(struct half *half, load_fn *load, size_t bytes, const uint8_t *data,
                       const uint8_t *range, const uint32_t *signs, bool sketch)
 {
@@ -416,8 +419,8 @@ INLINE void add_group(struct half *half, load_fn *load, size_t bytes, const uint
 }
 
 /*
- * Fewer than 32 components, or such that do not begin at a multiple of 32: padded with zeros on both
- * sides, which add nothing but to the count of zeros.
+ * Fewer than 32 components, or such that do not begin at a multiple of 32: padded with zeros on
+ * both sides, which add nothing but to the count of zeros.
  */
 INLINE void add_padded(struct half *half, load_fn *load, size_t bytes, const uint8_t *data,
                        unsigned before, unsigned count, const uint32_t *signs, bool sketch)
@@ -750,8 +753,8 @@ INLINE __m256d load_f64(const uint8_t *at)
 }
 
 /*
- * Integers to float64, correctly rounded: each half is put under the exponent that makes its unit the
- * last place, the offsets are taken away again exactly, and only the last add rounds.
+ * Integers to float64, correctly rounded: each half is put under the exponent that makes its unit
+ * the last place, the offsets are taken away again exactly, and only the last add rounds.
  */
 INLINE __m256d load_u64(const uint8_t *at)
 {

@@ -49,7 +49,8 @@ static inline size_t dvg_component_bytes(enum diverge_dtype component)
 /* Component i of those at `data` as float64: exact but for 64-bit integers, which are rounded. */
 double dvg_element(enum diverge_dtype component, const uint8_t *data, size_t i);
 
-/* Adds the exact min and max of integers whose values do not fit the floats they are measured in. */
+/* Adds the exact min and max of integers whose values do not fit the floats they are measured in.
+ */
 void dvg_integer_range(enum diverge_dtype component, const uint8_t *data, size_t count,
                        struct dvg_stats *stats);
 

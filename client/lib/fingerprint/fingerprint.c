@@ -2,8 +2,8 @@
 /*
  * The pass over a tensor: blocks of 4 KiB of the *global* tensor, one after the other, each read
  * from memory once and then, out of the first-level cache, by the statistics and the sketch. Blocks
- * that are not contiguous in memory are gathered into a scratch first, so a tensor's fingerprint does
- * not depend on how it lies in memory.
+ * that are not contiguous in memory are gathered into a scratch first, so a tensor's fingerprint
+ * does not depend on how it lies in memory.
  */
 #include <diverge/fingerprint.h>
 
@@ -226,7 +226,8 @@ static size_t narrow_group(const struct pass *pass, const struct diverge_extent 
     return n;
 }
 
-/* Extents of one block: placed in a zeroed scratch, for zeros add nothing; counted by themselves. */
+/* Extents of one block: placed in a zeroed scratch, for zeros add nothing; counted by themselves.
+ */
 static void take_narrow(struct pass *pass, struct dvg_walk *walk,
                         const struct diverge_extent *extents, size_t n_extents)
 {

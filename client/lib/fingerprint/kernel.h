@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A kernel is one implementation of the inner loops: portable C, or one made for an instruction set.
+ * A kernel is one implementation of the inner loops: portable C, or one made for an instruction
+ * set.
  * To add one (AVX-512, NEON): write its file with a struct dvg_kernel, and put it in the list in
  * dispatch.c. All kernels give the same checksum, the same counts, min and max, and bit-equal
  * sketches; sum and L2 agree to 1e-6.

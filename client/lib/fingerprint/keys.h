@@ -27,7 +27,8 @@ enum {
 
 __extension__ typedef unsigned __int128 dvg_u128;
 
-/* Limbs are at most 0.875 * 2^28. Those past the block are 0: vectors are loaded one word further. */
+/* Limbs are at most 0.875 * 2^28. Those past the block are 0: vectors are loaded one word further.
+ */
 extern const uint32_t dvg_key_low[DVG_BLOCK + DVG_SPARE];
 extern const uint32_t dvg_key_high[DVG_BLOCK + DVG_SPARE];
 extern const uint64_t dvg_key[DVG_BLOCK];  /* low + high * 2^32 */

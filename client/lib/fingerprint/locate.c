@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which single word explains a difference of two checksums? For word w of block b the change would be
- * delta / (key[w mod 1024] * S[b]) mod p; a true one is small, a false one small by chance alone.
+ * Which single word explains a difference of two checksums? For word w of block b the change would
+ * be delta / (key[w mod 1024] * S[b]) mod p; a true one is small, a false one small by chance
+ * alone.
  * Inverses of a block's key are made in batches, those of the in-block keys once, so a word costs
  * one multiplication.
  */
@@ -70,7 +71,8 @@ static void search_block(struct search *search, uint64_t delta, uint64_t base, u
         dvg_u128 product = (dvg_u128)delta * search->inverse[r];
         uint64_t sum = (uint64_t)(product & DVG_PRIME) + (uint64_t)(product >> 61);
 
-        /* sum is below 2p and not folded: small when within 2^32 of 0, p or 2p, all near 0 mod 2^61 */
+        /* sum is below 2p and not folded: small when within 2^32 of 0, p or 2p, all near 0 mod 2^61
+         */
         if (((sum + SMALL + 1) & DVG_PRIME) > 2 * SMALL + 1)
             continue;
 

@@ -322,8 +322,9 @@ static void write_tile(const struct tile *tile, unsigned rows, unsigned columns,
 }
 
 /*
- * At most a cache line's worth of rows, whose first is at `source`. Columns go a tile at a time: each
- * line is read in one go and each written in one go, for lines a power of two apart evict one another.
+ * At most a cache line's worth of rows, whose first is at `source`. Columns go a tile at a time:
+ * each line is read in one go and each written in one go, for lines a power of two apart evict one
+ * another.
  */
 static void copy_rows(const struct dvg_walk *walk, int d, const uint8_t *source, uint8_t *target,
                       unsigned rows, uint64_t inner)
