@@ -51,8 +51,13 @@ int orphans_open(struct ingest *ingest, const struct config *config, struct orph
     }
     orphans->ingest = ingest;
     orphans->folders[0] = strdup(config->spool);
-    if (strcmp(config->spool, beside_store) != 0)
+    bool both = strcmp(config->spool, beside_store) != 0;
+    if (both)
         orphans->folders[1] = strdup(beside_store);
+    if (!orphans->folders[0] || (both && !orphans->folders[1])) {
+        orphans_free(orphans);
+        return DIVERGE_ENOMEM;
+    }
     *ret = orphans;
     return 0;
 }
@@ -142,8 +147,11 @@ static const char *next_name(struct orphans *orphans)
 {
     for (; orphans->folder < MAX_FOLDERS; orphans->folder++) {
         const char *folder = orphans->folders[orphans->folder];
-        if (!orphans->dir && folder)
+        if (!orphans->dir && folder) {
             orphans->dir = opendir(folder); /* there may be none yet */
+            if (!orphans->dir && errno != ENOENT)
+                orphans->left++; /* as far as we know */
+        }
         const struct dirent *entry = NULL;
         while (orphans->dir && (entry = readdir(orphans->dir))) {
             if (is_spool_name(entry->d_name))

@@ -30,6 +30,7 @@ enum {
     /* Slots beyond the limit: for peers that are told so and closed. */
     SPARE_SLOTS = 32,
     SPOOL_GATHER_MS = 500,
+    ACCEPT_AGAIN_MS = 100,
     SLOT_BITS = 17, /* of a connection's id; above them a number that is never reused */
     LOG_LIMITS = 64,
     N_SIGNALS = 2,
@@ -46,7 +47,8 @@ struct server {
     uv_timer_t idle;
     uv_timer_t watchdog;
     struct folder_watch spool_watch;
-    uv_timer_t spool_timer; /* gathers events */
+    uv_timer_t spool_timer;  /* gathers events */
+    uv_timer_t accept_timer; /* accepts again when memory was short */
     struct listener listener;
     struct writer *writer;
     struct batch *stop; /* made beforehand, so that stopping cannot fail */
@@ -102,7 +104,9 @@ static size_t free_slot(const struct server *server)
     return slot;
 }
 
-/* False: there is no slot or no memory for one more; try again when a connection has gone. */
+static void on_accept_timer(uv_timer_t *timer);
+
+/* False: there is no slot for one more, until a connection has gone, or no memory, for a while. */
 static bool accept_one(struct server *server, uv_stream_t *stream)
 {
     size_t slot = free_slot(server);
@@ -110,8 +114,10 @@ static bool accept_one(struct server *server, uv_stream_t *stream)
         return false;
     uint64_t id = server->next_number++ << SLOT_BITS | slot;
     struct conn *conn = conn_new(&server->host, &server->loop, id);
-    if (!conn)
+    if (!conn) {
+        uv_timer_start(&server->accept_timer, on_accept_timer, ACCEPT_AGAIN_MS, 0);
         return false;
+    }
     bool over_limit = server->n_conns >= (size_t)server->config->max_connections;
     server->conns[slot] = conn;
     server->n_conns++;
@@ -125,6 +131,17 @@ static void on_connected(struct listener *listener, uv_stream_t *stream)
     struct server *server = listener->loop->data;
     THREAD_CHECK(&server->checker);
     server->accept_waits = !accept_one(server, stream);
+}
+
+static void accept_waiting(struct server *server)
+{
+    if (server->accept_waits && server->listener.pipe)
+        server->accept_waits = !accept_one(server, (uv_stream_t *)server->listener.pipe);
+}
+
+static void on_accept_timer(uv_timer_t *timer)
+{
+    accept_waiting(timer->data);
 }
 
 static void unlink_paused(struct server *server, struct conn *conn)
@@ -150,8 +167,7 @@ static void host_gone(void *context, struct conn *conn)
     server->n_conns--;
     conn_free(conn);
     update_count(server);
-    if (server->accept_waits && server->listener.pipe)
-        server->accept_waits = !accept_one(server, (uv_stream_t *)server->listener.pipe);
+    accept_waiting(server);
     finish_if_done(server);
 }
 
@@ -338,6 +354,7 @@ static void stop_server(struct server *server, int status, const char *why)
     uv_timer_stop(&server->idle);
     uv_timer_stop(&server->watchdog);
     uv_timer_stop(&server->spool_timer);
+    uv_timer_stop(&server->accept_timer);
     folder_watch_close(&server->spool_watch);
     for (size_t i = 0; i < server->n_slots; i++) {
         if (server->conns[i])
@@ -353,9 +370,10 @@ static void finish_if_done(struct server *server)
     if (!server->writer_done || server->n_conns)
         return;
     uv_handle_t *const handles[] = {
-        (uv_handle_t *)&server->async,      (uv_handle_t *)&server->signals[0],
-        (uv_handle_t *)&server->signals[1], (uv_handle_t *)&server->idle,
-        (uv_handle_t *)&server->watchdog,   (uv_handle_t *)&server->spool_timer,
+        (uv_handle_t *)&server->async,        (uv_handle_t *)&server->signals[0],
+        (uv_handle_t *)&server->signals[1],   (uv_handle_t *)&server->idle,
+        (uv_handle_t *)&server->watchdog,     (uv_handle_t *)&server->spool_timer,
+        (uv_handle_t *)&server->accept_timer,
     };
     for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++) {
         if (!uv_is_closing(handles[i]))
@@ -390,6 +408,8 @@ static void on_spool_timer(uv_timer_t *timer)
     struct batch *scan = batch_new(BATCH_SCAN, NULL, NULL, 0);
     if (scan)
         writer_push(server->writer, scan);
+    else
+        uv_timer_start(timer, on_spool_timer, SPOOL_GATHER_MS, 0);
 }
 
 static void on_spool_change(struct folder_watch *watch, const char *name)
@@ -424,6 +444,8 @@ static void start_timers(struct server *server)
         uv_timer_start(&server->idle, on_idle, idle_ms, idle_ms);
         uv_timer_stop(&server->idle);
     }
+    uv_timer_init(&server->loop, &server->accept_timer);
+    server->accept_timer.data = server;
     uv_timer_init(&server->loop, &server->watchdog);
     server->watchdog.data = server;
     uint64_t watchdog_ms = notify_watchdog_ms();

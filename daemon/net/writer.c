@@ -56,6 +56,7 @@ struct writer {
     struct ingest *ingest;
     struct orphans *orphans;
     struct dvg_buffer out;
+    struct reply *done;     /* REPLY_DONE, made beforehand: the loop waits for it */
     struct reply *unposted; /* gathered, oldest first */
     struct reply **unposted_end;
     struct reply *unposted_last;
@@ -90,6 +91,13 @@ static void flush_replies(struct writer *w)
     w->wake(w->context);
 }
 
+static void gather(struct writer *w, struct reply *reply)
+{
+    *w->unposted_end = reply;
+    w->unposted_end = &reply->next;
+    w->unposted_last = reply;
+}
+
 static struct reply *post(struct writer *w, enum reply_kind kind, uint64_t id, const void *data,
                           size_t size)
 {
@@ -103,9 +111,7 @@ static struct reply *post(struct writer *w, enum reply_kind kind, uint64_t id, c
     *reply = (struct reply){.kind = kind, .id = id, .size = size};
     if (size)
         memcpy(reply->data, data, size);
-    *w->unposted_end = reply;
-    w->unposted_end = &reply->next;
-    w->unposted_last = reply;
+    gather(w, reply);
     return reply;
 }
 
@@ -138,6 +144,15 @@ static void post_text(struct writer *w, enum reply_kind kind, int status, const 
     struct reply *reply = post(w, kind, 0, text, strlen(text) + 1);
     if (reply)
         reply->status = status;
+    flush_replies(w);
+}
+
+static void post_done(struct writer *w, int status)
+{
+    struct reply *done = w->done;
+    w->done = NULL;
+    *done = (struct reply){.kind = REPLY_DONE, .status = status};
+    gather(w, done);
     flush_replies(w);
 }
 
@@ -418,6 +433,8 @@ static void begin_scan(struct writer *w)
     w->rescan_ns = UINT64_MAX;
     int rc = orphans_open(w->ingest, w->config, &w->orphans);
     if (rc)
+        w->rescan_ns = queue_now_ns() + RESCAN_MS * MS_NS;
+    if (rc)
         log_event(LOG_WARNING, "spool_import_failed", log_number("status", rc));
 }
 
@@ -564,7 +581,7 @@ static void *writer_main(void *argument)
         rc = close_store(w);
     }
     drain(w);
-    post_text(w, REPLY_DONE, rc, "");
+    post_done(w, rc);
     return NULL;
 }
 
@@ -585,7 +602,9 @@ int writer_start(const struct config *config, void (*wake)(void *context), void 
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     w->started_unix_us = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-    if (queue_init(&w->queue)) {
+    w->done = malloc(sizeof(*w->done));
+    if (!w->done || queue_init(&w->queue)) {
+        free(w->done);
         free(w);
         return DIVERGE_ENOMEM;
     }
@@ -593,6 +612,7 @@ int writer_start(const struct config *config, void (*wake)(void *context), void 
     if (pthread_create(&w->thread, NULL, writer_main, w)) {
         pthread_mutex_destroy(&w->mutex);
         queue_fini(&w->queue);
+        free(w->done);
         free(w);
         return DIVERGE_EUNAVAIL;
     }
