@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * diverged: reads its settings, makes sure that it is the only one for its store and its socket, and serves.
+ * diverged: reads its settings, makes sure that it is the only one for its store and its socket,
+ * and serves.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -97,7 +98,8 @@ static void raise_descriptor_limit(struct config *config)
 }
 
 /*
- * libuv aborts when it finds no memory for its tables. The process ends then as it does for want of memory elsewhere:
+ * libuv aborts when it finds no memory for its tables. The process ends then as it does for want of
+ * memory elsewhere:
  * what was acknowledged is in the store, the rest its producers keep.
  */
 static void *kept_alive(void *memory)
@@ -131,8 +133,8 @@ static void prepare_process(void)
     signal(SIGXFSZ, SIG_IGN);
     umask(077);
     /*
-     * Batches are made by one thread and freed by the other, many a second: their memory is to stay with the process
-     * instead of being mapped, touched and unmapped each time.
+     * Batches are made by one thread and freed by the other, many a second: their memory is to stay
+     * with the process instead of being mapped, touched and unmapped each time.
      */
     mallopt(M_MMAP_THRESHOLD, KEPT_BATCH);
     mallopt(M_TRIM_THRESHOLD, KEPT_HEAP);
@@ -193,7 +195,8 @@ static int lock_store(struct locks *locks, const struct config *config)
     return rc ? complain(rc, "%s", error.text) : take_lock(&locks->store, config, path, "store");
 }
 
-/* A socket file that is there is a dead daemon's, unless something else than a diverged listens on it. */
+/* A socket file that is there is a dead daemon's, unless something else than a diverged listens on
+ * it. */
 static int clear_socket(const struct config *config)
 {
     struct stat st;

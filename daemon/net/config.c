@@ -337,10 +337,10 @@ void config_help(FILE *out)
             fprintf(out, " (%s)", option->variable);
         fputc('\n', out);
     }
-    fputs(
-        "  --print-config                 print the settings in force and where each comes from\n"
-        "  --help, --version\n\n"
-        "Sizes take K, M, G, T. Exit status: 0, or of sysexits.h: 64 usage, 65 bad store,\n"
-        "69 another daemon runs, 71 system, 74 disk full or I/O, 77 permission, 78 configuration.\n",
-        out);
+    fputs("  --print-config                 print the settings in force and where each comes from\n"
+          "  --help, --version\n\n"
+          "Sizes take K, M, G, T. Exit status: 0, or of sysexits.h: 64 usage, 65 bad store,\n"
+          "69 another daemon runs, 71 system, 74 disk full or I/O, 77 permission,\n"
+          "78 configuration.\n",
+          out);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon's settings from one table: flag, environment variable, default, help. A flag beats the variable,
- * the variable beats the default. Main thread, before others start; read-only afterwards.
+ * The daemon's settings from one table: flag, environment variable, default, help. A flag beats the
+ * variable, the variable beats the default. Main thread, before others start; read-only afterwards.
  */
 #ifndef DAEMON_NET_CONFIG_H
 #define DAEMON_NET_CONFIG_H
@@ -110,7 +110,8 @@ struct config_error {
     char text[PATHS_MAX + 512];
 };
 
-/* Reads flags and environment. EINVAL (how it is used), ELIMIT (a path too long); error->text says which. */
+/* Reads flags and environment. EINVAL (how it is used), ELIMIT (a path too long); error->text says
+ * which. */
 int config_read(struct config *ret, int argc, char *const *argv, struct config_error *error);
 
 /* Settings in force, one a line: "name=value  # origin". */

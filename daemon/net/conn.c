@@ -35,7 +35,8 @@ static void conn_log(struct conn *conn, enum log_level level, const char *event,
               log_number("suppressed", suppressed));
 }
 
-/* ---- the end ---------------------------------------------------------------------------------- */
+/* ---- the end ----------------------------------------------------------------------------------
+ */
 
 static void check_gone(struct conn *conn)
 {
@@ -109,7 +110,8 @@ void conn_free(struct conn *conn)
     free(conn);
 }
 
-/* ---- output ----------------------------------------------------------------------------------- */
+/* ---- output -----------------------------------------------------------------------------------
+ */
 
 void conn_send(struct conn *conn, const void *data, size_t size, bool close)
 {
@@ -157,7 +159,8 @@ static void on_ended(struct transport *transport, int status)
     cut(conn);
 }
 
-/* ---- input ------------------------------------------------------------------------------------ */
+/* ---- input ------------------------------------------------------------------------------------
+ */
 
 static bool push(struct conn *conn, enum batch_kind kind, const uint8_t *data, size_t size)
 {
@@ -216,8 +219,8 @@ static bool enter_phase(struct conn *conn, uint16_t type)
 }
 
 /*
- * Producer frames that arrived together go to the writer as one batch, by one copy; control requests one
- * by one.
+ * Producer frames that arrived together go to the writer as one batch, by one copy; control
+ * requests one by one.
  */
 static ssize_t on_received(struct transport *transport, struct dvg_bytes bytes)
 {
@@ -266,7 +269,8 @@ void conn_resume(struct conn *conn)
         cut(conn);
 }
 
-/* ---- the beginning ---------------------------------------------------------------------------- */
+/* ---- the beginning ----------------------------------------------------------------------------
+ */
 
 static const struct transport_events events = {
     .received = on_received,
@@ -304,8 +308,8 @@ static void on_handshake_timeout(uv_timer_t *timer)
 }
 
 /*
- * Others' processes are not served, whatever the socket's folder lets through. Refusals that may not last have a
- * status that tells producers to try again.
+ * Others' processes are not served, whatever the socket's folder lets through. Refusals that may
+ * not last have a status that tells producers to try again.
  */
 static void start(struct conn *conn, bool over_limit)
 {

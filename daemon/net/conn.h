@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One connection: cuts its bytes into frames, knows its phase, hands whole frames to the writer. What frames mean is
- * decided there (daemon/proto). Loop thread.
+ * One connection: cuts its bytes into frames, knows its phase, hands whole frames to the writer.
+ * What frames mean is decided there (daemon/proto). Loop thread.
  *
  *     FIRST ──HELLO──────────▶ PRODUCER ──┐
- *       │ └──CONTROL_REQUEST─▶ CONTROL ───┼─ refused, or told to ─▶ CLOSING ─ output left, or time over ─▶ GONE
- *       └────time over, anything else─────┘
+ *       │ └──CONTROL_REQUEST─▶ CONTROL ───┼─ refused, or told to ─▶ CLOSING ─▶ GONE
+ *       └────time over, anything else─────┘              (output left, or time over)
  *
- *   any phase: the peer closes or cannot be written to ▶ GONE. The memory goes when the socket is closed, the timer
- *   is, and the writer let go of the link.
+ *   any phase: the peer closes or cannot be written to ▶ GONE. The memory goes when the socket is
+ *   closed, the timer is, and the writer let go of the link.
  */
 #ifndef DAEMON_NET_CONN_H
 #define DAEMON_NET_CONN_H
@@ -63,7 +63,8 @@ struct conn {
 /* NULL: no memory. `host` outlives it. */
 struct conn *conn_new(const struct conn_host *host, uv_loop_t *loop, uint64_t id);
 
-/* Then one of these two, once. A failure or a refusal has the connection closed: `gone` follows in any case. */
+/* Then one of these two, once. A failure or a refusal has the connection closed: `gone` follows in
+ * any case. */
 void conn_accept(struct conn *conn, uv_stream_t *listener, bool over_limit);
 void conn_adopt(struct conn *conn, int fd);
 

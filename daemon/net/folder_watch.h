@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Says when names come to or go from a folder. By inotify itself: uv_fs_event also reports every write to a file
- * there, which would wake the loop for each commit when the store lies beside the socket. Loop thread.
+ * Says when names come to or go from a folder. By inotify itself: uv_fs_event also reports every
+ * write to a file there, which would wake the loop for each commit when the store lies beside the
+ * socket. Loop thread.
  */
 #ifndef DAEMON_NET_FOLDER_WATCH_H
 #define DAEMON_NET_FOLDER_WATCH_H

@@ -48,8 +48,8 @@ static int refuse(struct paths_error *error, const char *path, const char *why, 
 }
 
 /*
- * Not uv_pipe_bind: that cuts long paths without a word, and removes the file when the handle closes, even when
- * it is by then another one.
+ * Not uv_pipe_bind: that cuts long paths without a word, and removes the file when the handle
+ * closes, even when it is by then another one.
  */
 static int bind_socket(struct listener *listener, struct paths_error *error)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The listening socket. Its file is watched: when somebody removes it (a cleaner of /tmp, a hasty rm), it is made
- * again. Loop thread; whoever opens it holds the socket's lock, so a file found there is nobody's.
+ * The listening socket. Its file is watched: when somebody removes it (a cleaner of /tmp, a hasty
+ * rm), it is made again. Loop thread; whoever opens it holds the socket's lock, so a file found
+ * there is nobody's.
  */
 #ifndef DAEMON_NET_LISTENER_H
 #define DAEMON_NET_LISTENER_H
@@ -31,7 +32,8 @@ int listener_open(struct listener *listener, uv_loop_t *loop, const char *path,
                   void (*connected)(struct listener *listener, uv_stream_t *stream),
                   struct paths_error *error);
 
-/* Stops accepting and removes the file, if it is still ours. Handles close with the loop's next turn. */
+/* Stops accepting and removes the file, if it is still ours. Handles close with the loop's next
+ * turn. */
 void listener_close(struct listener *listener);
 
 #endif

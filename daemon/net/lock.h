@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A lock file, held for the process's life: an exclusive open-file-description lock, so the kernel releases
- * it however the process ends. The file stays (unlinking would let two processes each hold "the" lock) and says
- * who holds it: paths_lock_holder reads it. Main thread.
+ * A lock file, held for the process's life: an exclusive open-file-description lock, so the kernel
+ * releases it however the process ends. The file stays (unlinking would let two processes each hold
+ * "the" lock) and says who holds it: paths_lock_holder reads it. Main thread.
  */
 #ifndef DAEMON_NET_LOCK_H
 #define DAEMON_NET_LOCK_H

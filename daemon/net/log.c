@@ -146,7 +146,8 @@ void log_write(enum log_level level, const char *event, const struct log_field *
     size_t used = (size_t)put_prefix(text, sizeof(text), level);
     used += log_format(text + used, sizeof(text) - used - 1, level, event, fields);
     text[used++] = '\n';
-    /* One write a line, so lines of two threads do not mix. A log that cannot be written is lost. */
+    /* One write a line, so lines of two threads do not mix. A log that cannot be written is lost.
+     */
     int saved = errno;
     while (write(STDERR_FILENO, text, used) < 0 && errno == EINTR)
         continue;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Structured log on stderr: one line an event, key=value, values quoted and escaped when they need it.
+ * Structured log on stderr: one line an event, key=value, values quoted and escaped when they need
+ * it.
  * Under journald (JOURNAL_STREAM names our stderr) a priority prefix replaces the time. Any thread.
  *
  *     log_event(LOG_INFO, "listening", log_text("socket", path), log_number("pid", pid));
@@ -56,8 +57,8 @@ size_t log_format(char *line, size_t size, enum log_level level, const char *eve
                   const struct log_field *fields);
 
 /*
- * A peer may cause LOG_BURST lines, then one every LOG_REFILL_NS. *ret_suppressed: lines left out since the
- * last one that was allowed.
+ * A peer may cause LOG_BURST lines, then one every LOG_REFILL_NS. *ret_suppressed: lines left out
+ * since the last one that was allowed.
  */
 enum { LOG_BURST = 8 };
 #define LOG_REFILL_NS UINT64_C(5000000000)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loop thread → writer thread: batches of frames and requests, in order of arrival. Two lines: urgent ones
- * (control requests, pings) are taken first, so that a full disk, which blocks the other line, can be helped.
+ * Loop thread → writer thread: batches of frames and requests, in order of arrival. Two lines:
+ * urgent ones (control requests, pings) are taken first, so that a full disk, which blocks the
+ * other line, can be helped.
  *
- * The bound is kept by the loop (server.c counts what is out and stops reading), so a push never blocks.
+ * The bound is kept by the loop (server.c counts what is out and stops reading), so a push never
+ * blocks.
  */
 #ifndef DAEMON_NET_QUEUE_H
 #define DAEMON_NET_QUEUE_H
@@ -13,7 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One connection, as both threads know it. Made and freed by the loop, after the writer let go of it. */
+/* One connection, as both threads know it. Made and freed by the loop, after the writer let go of
+ * it. */
 struct link {
     uint64_t id; /* never reused; constant like the next two */
     uint32_t uid;
@@ -60,7 +63,8 @@ void queue_fini(struct queue *queue);
 void queue_push(struct queue *queue, struct batch *batch);
 
 /*
- * Waits for the next batch until `deadline_ns` of CLOCK_MONOTONIC (UINT64_MAX: for ever). NULL: the time is over.
+ * Waits for the next batch until `deadline_ns` of CLOCK_MONOTONIC (UINT64_MAX: for ever). NULL: the
+ * time is over.
  * urgent_only leaves the other line alone. Writer thread; the batch is the caller's.
  */
 struct batch *queue_pop(struct queue *queue, bool urgent_only, uint64_t deadline_ns);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop thread: owns every uv handle, all connections and the listener, and the writer thread's other end.
+ * The loop thread: owns every uv handle, all connections and the listener, and the writer thread's
+ * other end.
  *
- *     STARTING ─store open─▶ SERVING ─signal, control stop, idle, failure─▶ STOPPING ─writer done, output left─▶ (ends)
+ *     STARTING ─store open─▶ SERVING ─▶ STOPPING (signal, control stop, idle, failure)
+ *                                           └─writer done, output left─▶ (ends)
  *
  * The caller holds the locks of the store and the socket.
  */
@@ -11,7 +13,8 @@
 
 #include "daemon/net/config.h"
 
-/* Serves until told to end. Returns 0 or the DIVERGE_E… that ended it, after it was logged. Main thread. */
+/* Serves until told to end. Returns 0 or the DIVERGE_E… that ended it, after it was logged. Main
+ * thread. */
 int server_run(const struct config *config);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes to and from one peer: a uv_pipe_t, one capped receive buffer, capped output. Knows nothing of frames.
+ * Bytes to and from one peer: a uv_pipe_t, one capped receive buffer, capped output. Knows nothing
+ * of frames.
  * Loop thread. The owner embeds it; its memory may go only after `closed` was called.
  */
 #ifndef DAEMON_NET_TRANSPORT_H

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The writer thread: the only user of the store. Takes batches from the loop, gives them to ingest, commits in
- * groups, and posts replies back: frames to send, how many bytes it is done with, and what happened.
+ * The writer thread: the only user of the store. Takes batches from the loop, gives them to ingest,
+ * commits in groups, and posts replies back: frames to send, how many bytes it is done with, and
+ * what happened.
  *
- *   loop:   writer_start … writer_push … writer_take_replies (after each wake) … writer_stop, writer_join
+ *   loop:   writer_start … writer_push … writer_take_replies (after each wake) … writer_stop,
+ *           writer_join
  *   writer: everything else
  *
- * `wake` is called on the writer's thread when replies wait; wake-ups may coalesce, so all are drained.
+ * `wake` is called on the writer's thread when replies wait; wake-ups may coalesce, so all are
+ * drained.
  */
 #ifndef DAEMON_NET_WRITER_H
 #define DAEMON_NET_WRITER_H
@@ -42,7 +45,8 @@ struct reply {
 
 struct writer;
 
-/* Borrows config for its life. 0, ENOMEM or EUNAVAIL (no thread). REPLY_READY or REPLY_FAILED follows. */
+/* Borrows config for its life. 0, ENOMEM or EUNAVAIL (no thread). REPLY_READY or REPLY_FAILED
+ * follows. */
 int writer_start(const struct config *config, void (*wake)(void *context), void *context,
                  struct writer **ret);
 

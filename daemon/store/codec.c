@@ -89,9 +89,9 @@ static int encoder_reserve(struct codec_encoder *encoder, size_t bytes, size_t d
 }
 
 /*
- * Checksums and mantissas are noise, and finding that out with zstd costs more than all else here. In a
- * sample of uniform bytes the squares of the counts add up to about n + n*n/256; within twice that there is
- * less than an eighth to gain.
+ * Checksums and mantissas are noise, and finding that out with zstd costs more than all else here.
+ * In a sample of uniform bytes the squares of the counts add up to about n + n*n/256; within twice
+ * that there is less than an eighth to gain.
  */
 static bool looks_compressible(const uint8_t *plane, size_t items)
 {

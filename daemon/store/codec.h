@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The blob format of layouts, columns, chunks and parts: named columns as byte planes, each plane
- * constant, raw or zstd. schema/DATABASE.md has the bytes. The decoder takes blobs of files that anyone may
- * have written.
+ * constant, raw or zstd. schema/DATABASE.md has the bytes. The decoder takes blobs of files that
+ * anyone may have written.
  */
 #ifndef DAEMON_STORE_CODEC_H
 #define DAEMON_STORE_CODEC_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An SQLite connection as the store needs it: where the file may lie, settings, migrations, prepared
- * statements, errors turned into ours. Both the writer and readers stand on it. One thread.
+ * An SQLite connection as the store needs it: where the file may lie, settings, migrations,
+ * prepared statements, errors turned into ours. Both the writer and readers stand on it. One
+ * thread.
  */
 #ifndef DAEMON_STORE_DATABASE_H
 #define DAEMON_STORE_DATABASE_H
@@ -42,7 +43,8 @@ struct database_options {
     int busy_timeout_ms;
 };
 
-/* Creates folder and file, checks the file system, migrates. `database` is zeroed; fini on failure too. */
+/* Creates folder and file, checks the file system, migrates. `database` is zeroed; fini on failure
+ * too. */
 int database_open_writer(struct database *database, const char *path,
                          const struct database_options *options);
 /* Read-only, DEFENSIVE, schema not trusted. */
@@ -69,8 +71,8 @@ int database_error(struct database *database, int rc, const char *format, ...)
 uint64_t database_wal_bytes(const struct database *database);
 
 /*
- * The file system type that a store's folder is on (statfs f_type). A seam for tests: they say that a
- * folder is on NFS.
+ * The file system type that a store's folder is on (statfs f_type). A seam for tests: they say that
+ * a folder is on NFS.
  */
 extern int (*database_filesystem)(const char *folder, long *ret_type);
 /* The name of a network file system of this type; NULL: local as far as we know. */

@@ -2,10 +2,11 @@
 /*
  * Garbage and retention, in slices of time:
  *
- *     MARK_SEGMENTS -> MARK_CHUNKS -> SWEEP_CHUNKS -> SWEEP_LAYOUTS -> SWEEP_COLUMNS -> THIN -> SHRINK
+ *     MARK_SEGMENTS -> MARK_CHUNKS -> SWEEP_CHUNKS -> SWEEP_LAYOUTS -> SWEEP_COLUMNS -> THIN ->
+ *     SHRINK
  *
- * Marks live in memory, by row id. Recording goes on between slices: what it uses is marked as it is used
- * (gc_use), and rows that are younger than the marks are never looked at.
+ * Marks live in memory, by row id. Recording goes on between slices: what it uses is marked as it
+ * is used (gc_use), and rows that are younger than the marks are never looked at.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -506,8 +507,9 @@ static int one_slice(struct store *store)
 }
 
 /*
- * A slice that changes rows is a transaction, and caches must not name what it removed. Foreign keys are not
- * checked meanwhile: the marks are that check, and SQLite's would read all segments for each row.
+ * A slice that changes rows is a transaction, and caches must not name what it removed. Foreign
+ * keys are not checked meanwhile: the marks are that check, and SQLite's would read all segments
+ * for each row.
  */
 static int writing_slice(struct store *store)
 {

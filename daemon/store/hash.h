@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * XXH3-128 with the widest vectors that this processor has: the same results, chosen once at run time. All
- * digests of the store go through here.
+ * XXH3-128 with the widest vectors that this processor has: the same results, chosen once at run
+ * time. All digests of the store go through here.
  */
 #ifndef DAEMON_STORE_HASH_H
 #define DAEMON_STORE_HASH_H

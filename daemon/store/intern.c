@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Content to row id: strings, sites, types, arguments and shared columns. What is new is prepared in
- * full, then remembered, then pushed, and the push cannot fail: a half-known item would be added twice.
+ * Content to row id: strings, sites, types, arguments and shared columns. What is new is prepared
+ * in full, then remembered, then pushed, and the push cannot fail: a half-known item would be added
+ * twice.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,9 +2,10 @@
 /*
  * What the writing side's files share. All of it belongs to the one thread that owns the store.
  *
- * Between commits nothing is written: everything is state in memory (runs, streams, open segments) or a
- * pending operation with its row id given. So a commit that fails changes nothing, and ids are
- * good from the moment they are returned. That rests on being the only writer, which each commit checks.
+ * Between commits nothing is written: everything is state in memory (runs, streams, open segments)
+ * or a pending operation with its row id given. So a commit that fails changes nothing, and ids are
+ * good from the moment they are returned. That rests on being the only writer, which each commit
+ * checks.
  */
 #ifndef DAEMON_STORE_INTERNAL_H
 #define DAEMON_STORE_INTERNAL_H

@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* A key that ends with '.' or '_' stands for all keys that begin with it; the longest match wins. */
+/* A key that ends with '.' or '_' stands for all keys that begin with it; the longest match wins.
+ */
 static const struct {
     const char *key;
     enum metadata_class class_;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was done and is not in the file yet: operations in order, with row ids already given. A commit
- * writes them all in one transaction; when that fails it is rolled back and the list stays, so that the next try
- * writes the same. Memory of texts and blobs is the store's arena, cleared after a commit.
+ * What was done and is not in the file yet: operations in order, with row ids already given. A
+ * commit writes them all in one transaction; when that fails it is rolled back and the list stays,
+ * so that the next try writes the same. Memory of texts and blobs is the store's arena, cleared
+ * after a commit.
  */
 #ifndef DAEMON_STORE_PENDING_H
 #define DAEMON_STORE_PENDING_H

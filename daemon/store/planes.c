@@ -8,8 +8,8 @@
 
 /*
  * Sixteen items at a time. Seen as bits, a byte's address is (item, byte in item); a plane wants
- * (byte in item, item). Interleaving the two halves of a block rotates that address by one bit, so four
- * rounds split and log2(width) rounds join.
+ * (byte in item, item). Interleaving the two halves of a block rotates that address by one bit, so
+ * four rounds split and log2(width) rounds join.
  */
 static inline void interleave(__m128i *v, size_t width)
 {

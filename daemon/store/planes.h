@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Byte planes: plane p of a column holds byte p of each item. Like bytes lie together, which is what
- * makes a column of numbers compressible. Pure.
+ * Byte planes: plane p of a column holds byte p of each item. Like bytes lie together, which is
+ * what makes a column of numbers compressible. Pure.
  */
 #ifndef DAEMON_STORE_PLANES_H
 #define DAEMON_STORE_PLANES_H

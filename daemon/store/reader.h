@@ -15,8 +15,8 @@
 struct reader;
 
 /*
- * Opens read-only (DEFENSIVE, untrusted schema). Retries `immutable` only when no non-empty -wal exists. ENOTFOUND, EVERSION
- * (newer), ECORRUPT, EPERM.
+ * Opens read-only (DEFENSIVE, untrusted schema). Retries `immutable` only when no non-empty -wal
+ * exists. ENOTFOUND, EVERSION (newer), ECORRUPT, EPERM.
  */
 int reader_open(const char *path, struct reader **ret, struct store_error *error);
 void reader_close(struct reader *reader);
@@ -38,8 +38,8 @@ struct reader_run {
 /* All runs, newest first; *ret is an array to free(). */
 int reader_runs(struct reader *reader, struct reader_run **ret, size_t *ret_count);
 /*
- * By name, id, unique prefix of either, `@last`, `@prev`. ENOTFOUND, EAMBIGUOUS; error->text lists the candidates or
- * the nearest names.
+ * By name, id, unique prefix of either, `@last`, `@prev`. ENOTFOUND, EAMBIGUOUS; error->text lists
+ * the candidates or the nearest names.
  */
 int reader_find(struct reader *reader, const char *who, struct reader_run *ret,
                 struct store_error *error);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the reading side's files share. Files come from anywhere: numbers, lengths and blobs are checked
- * before they are used. What is looked up (strings, sites, types, layouts, runs) lives until the reader is closed.
+ * What the reading side's files share. Files come from anywhere: numbers, lengths and blobs are
+ * checked before they are used. What is looked up (strings, sites, types, layouts, runs) lives
+ * until the reader is closed.
  */
 #ifndef DAEMON_STORE_READER_INTERNAL_H
 #define DAEMON_STORE_READER_INTERNAL_H

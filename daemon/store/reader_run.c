@@ -346,7 +346,8 @@ static const char *class_of(sqlite3_stmt *row, int column)
     return metadata_class_name(METADATA_CONTEXT);
 }
 
-/* A key's value of its lowest rank; of other ranks, as key@rank, what differs and is not volatile. */
+/* A key's value of its lowest rank; of other ranks, as key@rank, what differs and is not volatile.
+ */
 static int read_metadata(struct reader *reader, sqlite3_stmt *row, struct trace_metadata *items,
                          size_t *count, size_t *first)
 {

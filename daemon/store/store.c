@@ -180,8 +180,8 @@ int store_begin(struct store *store)
 }
 
 /*
- * Row ids are given in memory, so a second writer that adds rows would be fatal to both. Somebody who only
- * changed or removed some (a pin, SQL by hand) is no harm.
+ * Row ids are given in memory, so a second writer that adds rows would be fatal to both. Somebody
+ * who only changed or removed some (a pin, SQL by hand) is no harm.
  */
 static int check_only_writer(struct store *store)
 {

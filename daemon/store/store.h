@@ -3,10 +3,11 @@
  * The store's writing side: one SQLite file, one read-write connection, used by one thread (the
  * daemon's writer, or a program that imports recordings). schema/DATABASE.md describes the file.
  *
- * Work is grouped: store_begin, any number of changes, store_commit. Only after store_commit returned 0
- * may anything be acknowledged. Records gather in memory per open segment; a commit also writes the records of
- * segments that are still open (as parts), so what is acknowledged survives kill -9. Sealing a segment
- * turns parts into one chunk a tier, found by content when an equal one exists.
+ * Work is grouped: store_begin, any number of changes, store_commit. Only after store_commit
+ * returned 0 may anything be acknowledged. Records gather in memory per open segment; a commit also
+ * writes the records of segments that are still open (as parts), so what is acknowledged survives
+ * kill -9. Sealing a segment turns parts into one chunk a tier, found by content when an equal one
+ * exists.
  */
 #ifndef DAEMON_STORE_STORE_H
 #define DAEMON_STORE_STORE_H
@@ -29,16 +30,17 @@ struct store_error {
 };
 
 struct store_options {
-    bool synchronous_full;      /* survive power cuts, not only kill -9 */
-    uint64_t max_bytes;         /* retention cap; 0: min(20 GiB, 10 % of the file system) */
+    bool synchronous_full;        /* survive power cuts, not only kill -9 */
+    uint64_t max_bytes;           /* retention cap; 0: min(20 GiB, 10 % of the file system) */
     uint64_t max_segment_records; /* of one stream's open segment; 0: 16 Mi */
-    uint64_t max_open_bytes;    /* memory of all open segments; 0: 1 GiB */
-    int busy_timeout_ms;        /* 0: 5000 */
+    uint64_t max_open_bytes;      /* memory of all open segments; 0: 1 GiB */
+    int busy_timeout_ms;          /* 0: 5000 */
 };
 
 /*
- * Opens or creates the store (folder 0700, file 0600), migrates an older one. EVERSION: made by a newer diverged;
- * ECORRUPT; EPERM (read-only folder); EUNSUPPORTED (network file system); EFULL; EIO.
+ * Opens or creates the store (folder 0700, file 0600), migrates an older one. EVERSION: made by a
+ * newer diverged; ECORRUPT; EPERM (read-only folder); EUNSUPPORTED (network file system); EFULL;
+ * EIO.
  */
 int store_open(const char *path, const struct store_options *options, struct store **ret,
                struct store_error *error);
@@ -48,8 +50,8 @@ int store_recover(struct store *store);
 void store_close(struct store *store);
 
 int store_begin(struct store *store);
-/* Writes open parts and commits. EFULL: nothing since begin is durable, but all of it is still in memory:
- * free space and call again. */
+/* Writes open parts and commits. EFULL: nothing since begin is durable, but all of it is still in
+ * memory: free space and call again. */
 int store_commit(struct store *store);
 /* Of the last failure. */
 const char *store_error_text(const struct store *store);
@@ -62,7 +64,8 @@ struct store_run {
     bool created;
 };
 
-/* Get or create by run id; a new one gets `name`, or name.2, name.3 … ; invalid characters become '-'. */
+/* Get or create by run id; a new one gets `name`, or name.2, name.3 … ; invalid characters become
+ * '-'. */
 int store_run_open(struct store *store, const uint8_t run_id[16], const char *name, uint32_t world,
                    struct store_run *ret);
 /* The key's class comes from the metadata table (metadata.h). */
@@ -84,14 +87,16 @@ struct store_stream_options {
     int32_t peer_pid;
 };
 /*
- * Opens a new stream or one that is known (its open segments are loaded again). *committed_seq: the last sequence
- * number in the store. EEXIST: the stream id belongs to another run or rank; EBUSY: an equal or higher epoch is open.
+ * Opens a new stream or one that is known (its open segments are loaded again). *committed_seq: the
+ * last sequence number in the store. EEXIST: the stream id belongs to another run or rank; EBUSY:
+ * an equal or higher epoch is open.
  */
 int store_stream_open(struct store *store, const struct store_stream_options *options,
                       struct store_stream **ret, uint64_t *committed_seq);
 /* Set within the transaction that holds the message's effect. */
 void store_stream_set_seq(struct store_stream *stream, uint64_t seq);
-/* The producer said BYE: the stream is complete; the run too, when all of its declared ranks are. */
+/* The producer said BYE: the stream is complete; the run too, when all of its declared ranks are.
+ */
 int store_stream_end(struct store_stream *stream, enum diverge_outcome outcome, uint64_t dropped);
 /* The connection is gone. Without BYE the run becomes `lost` after the last stream is closed.
  * Memory of open segments is freed at the next commit; their parts stay readable. */
@@ -120,13 +125,14 @@ struct store_part {
     uint32_t lane;               /* string row */
     const uint32_t *sites;       /* count site rows, in order */
     const uint32_t *sources;     /* count string rows (annotation), 0: unknown */
-    const uint32_t *types;       /* maps the connection's type numbers to type rows: types[number] */
-    uint32_t n_types;            /* numbers below this are valid; the TYPE column is checked against it */
+    const uint32_t *types; /* maps the connection's type numbers to type rows: types[number] */
+    uint32_t n_types;      /* numbers below this are valid; the TYPE column is checked against it */
 };
-/* EGAP: wire->first is not the next index; ELIMIT: over a cap; ESTATE: segment already sealed or older than one. */
+/* EGAP: wire->first is not the next index; ELIMIT: over a cap; ESTATE: segment already sealed or
+ * older than one. */
 int store_part_append(struct store_stream *stream, const struct store_part *part);
-/* Seals the segment on all tiers in end->wanted: layout, chunk, digest, chain. A count that does not match what arrived
- * marks a gap. */
+/* Seals the segment on all tiers in end->wanted: layout, chunk, digest, chain. A count that does
+ * not match what arrived marks a gap. */
 int store_segment_seal(struct store_stream *stream, const struct dvg_end *end);
 
 /* ---- upkeep --------------------------------------------------------------------------------- */
@@ -140,8 +146,8 @@ struct store_gc {
     uint64_t bytes_before, bytes_after, chunks_removed, segments_thinned;
 };
 /*
- * Removes what nothing refers to and, over the cap, thins the oldest op chunks, then layer; in steps: `budget_ms`
- * bounds one call, EAGAIN: more to do. Chains and pinned runs stay.
+ * Removes what nothing refers to and, over the cap, thins the oldest op chunks, then layer; in
+ * steps: `budget_ms` bounds one call, EAGAIN: more to do. Chains and pinned runs stay.
  */
 int store_gc(struct store *store, int budget_ms, struct store_gc *ret);
 

@@ -278,8 +278,8 @@ DIVERGE_API int diverge_record_bytes(struct diverge_lane *lane,
 
 /*
  * A field of the step's batch, role batch: the tensor under `name`, and where it has rows (a first
- * dimension of 1 to 2^20) `name`.rows, the checksum of each, and `name`.rows.set, an order-free digest of
- * them: what tells another order from other content. Set the phase to data first.
+ * dimension of 1 to 2^20) `name`.rows, the checksum of each, and `name`.rows.set, an order-free
+ * digest of them: what tells another order from other content. Set the phase to data first.
  */
 DIVERGE_API int diverge_batch(struct diverge_lane *lane, const char *name,
                               const struct diverge_view *view);

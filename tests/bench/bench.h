@@ -11,8 +11,8 @@
  *     dvg_bench_bar(&bench, "columns against rows", ratio, "x", DVG_AT_LEAST, 8);
  *     return dvg_bench_finish(&bench);
  *
- * A case that cannot go through dvg_bench_rounds (it spans processes, or is measured once) takes its
- * own times with dvg_bench_now_ns and reports them with the same two functions.
+ * A case that cannot go through dvg_bench_rounds (it spans processes, or is measured once) takes
+ * its own times with dvg_bench_now_ns and reports them with the same two functions.
  * One thread; the strings given must outlive the benchmark or are copied where it says so.
  */
 #ifndef DVG_TESTS_BENCH_H
@@ -77,7 +77,8 @@ void dvg_bench_value(struct dvg_bench *bench, const char *key, double value, con
 void dvg_bench_bar(struct dvg_bench *bench, const char *key, double value, const char *unit,
                    enum dvg_bench_sense sense, double bar);
 
-/* Prints the results. Returns the program's exit status: 1 when --check was given and a bar missed. */
+/* Prints the results. Returns the program's exit status: 1 when --check was given and a bar missed.
+ */
 int dvg_bench_finish(const struct dvg_bench *bench);
 
 uint64_t dvg_bench_now_ns(void);

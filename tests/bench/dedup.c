@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A second run that is equal to the first in nine segments of ten: how much faster and smaller than the first,
- * in the store's own process. Also what a record costs there, in bytes and CPU.
+ * A second run that is equal to the first in nine segments of ten: how much faster and smaller than
+ * the first, in the store's own process. Also what a record costs there, in bytes and CPU.
  *
  * The data is that of a training run at level op: three records a call, inputs that repeat an
  * earlier output, float32 statistics, ranges, few zeros.
@@ -200,7 +200,8 @@ static void append_part(struct bench_run *run, const struct step *step, uint64_t
 
 static void record_segment(struct bench_run *run, const struct step *step, uint64_t segment)
 {
-    /* A frame has just been read from its socket: it is in the cache, and reading it is not timed. */
+    /* A frame has just been read from its socket: it is in the cache, and reading it is not timed.
+     */
     static struct step frame;
     memcpy(&frame, step, sizeof frame);
     uint64_t wall = dvg_bench_now_ns();

@@ -15,8 +15,8 @@ uint64_t baseline_md5(const void *data, size_t bytes);
 uint64_t baseline_read(const void *data, size_t bytes);
 
 /*
- * What people do today: min, max, sum and L2 in a pass each, vectorised, then zlib's crc32 over a copy,
- * which is made anew each time as `tensor.numpy().tobytes()` makes it.
+ * What people do today: min, max, sum and L2 in a pass each, vectorised, then zlib's crc32 over a
+ * copy, which is made anew each time as `tensor.numpy().tobytes()` makes it.
  */
 uint64_t baseline_separate(const float *data, size_t bytes);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_ingest: client to daemon to committed, 5 000 records a step, against the same daemon storing one row a
- * record (ingest_rows.c). Rounds of the two are interleaved; the producer is libdiverge in this process, the
- * daemons are processes of their own, on all cores there are.
+ * bench_ingest: client to daemon to committed, 5 000 records a step, against the same daemon
+ * storing one row a record (ingest_rows.c). Rounds of the two are interleaved; the producer is
+ * libdiverge in this process, the daemons are processes of their own, on all cores there are.
  *
- * Values are what a training run gives: checksums without order, statistics whose size goes with their site
- * and whose last digits change from step to step.
+ * Values are what a training run gives: checksums without order, statistics whose size goes with
+ * their site and whose last digits change from step to step.
  */
 #include <dirent.h>
 #include <math.h>
@@ -91,7 +91,8 @@ static void fail(const char *what)
     exit(70);
 }
 
-/* ---- values ----------------------------------------------------------------------------------- */
+/* ---- values -----------------------------------------------------------------------------------
+ */
 
 static void make_value(struct value *value, const struct place *place)
 {
@@ -123,7 +124,8 @@ static void make_values(int steps)
     }
 }
 
-/* ---- daemons ---------------------------------------------------------------------------------- */
+/* ---- daemons ----------------------------------------------------------------------------------
+ */
 
 static void make_dirs(struct daemon *d)
 {
@@ -158,7 +160,8 @@ static void start_daemon(struct daemon *d)
     close(ready[0]);
 }
 
-/* Time on a processor, of all threads, in nanoseconds (schedstat: proc(5)'s clock ticks are too coarse). */
+/* Time on a processor, of all threads, in nanoseconds (schedstat: proc(5)'s clock ticks are too
+ * coarse). */
 static uint64_t daemon_cpu_ns(const struct daemon *d)
 {
     char path[96];
@@ -200,7 +203,8 @@ static void stop_daemon(struct daemon *d)
         fail(command);
 }
 
-/* ---- producing -------------------------------------------------------------------------------- */
+/* ---- producing --------------------------------------------------------------------------------
+ */
 
 static void open_session(struct daemon *d)
 {

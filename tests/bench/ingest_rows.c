@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_ingest's baseline: this file linked into the daemon makes it store one row a record. Socket, loop, decoding,
- * group commits, page size and synchronous mode stay those of the daemon: only what the linker wraps is another.
- * The table is as small and quick as rows get: integers, clustered by its key, written in the key's order.
+ * bench_ingest's baseline: this file linked into the daemon makes it store one row a record.
+ * Socket, loop, decoding, group commits, page size and synchronous mode stay those of the daemon:
+ * only what the linker wraps is another.
+ * The table is as small and quick as rows get: integers, clustered by its key, written in the key's
+ * order.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -18,8 +20,8 @@ int __wrap_store_commit(struct store *store);
 int __real_store_commit(struct store *store);
 
 static const char create_sql[] =
-    "CREATE TABLE IF NOT EXISTS bench_records (stream INT, segment INT, tier INT, lane INT, seq INT,"
-    " site INT, source INT, value INT, type INT, argument INT, state INT, ord INT, producer INT,"
+    "CREATE TABLE IF NOT EXISTS bench_records"
+    " (stream INT, segment INT, tier INT, lane INT, seq INT, site INT, source INT, value INT, type INT, argument INT, state INT, ord INT, producer INT,"
     " sum REAL, l2 REAL, min INT, max INT, zero INT,"
     " PRIMARY KEY (stream, segment, tier, lane, seq)) WITHOUT ROWID";
 static const char insert_sql[] =

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Case 5: the gradient of a small embedding (4x16 = 64 cells) is added up from 12 500 rows by two threads, by
- * compare-and-swap and in no fixed order: a real race of the kind that makes scatter kernels nondeterministic.
+ * Case 5: the gradient of a small embedding (4x16 = 64 cells) is added up from 12 500 rows by two
+ * threads, by compare-and-swap and in no fixed order: a real race of the kind that makes scatter
+ * kernels nondeterministic.
  */
 #include <pthread.h>
 #include <stdatomic.h>

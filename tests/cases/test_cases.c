@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cases that must come out right: real programs, recorded through the real daemon by `divergectl run`, told
- * apart by `divergectl first-diff --json`. Place, relation and verdict are checked.
+ * The cases that must come out right: real programs, recorded through the real daemon by
+ * `divergectl run`, told apart by `divergectl first-diff --json`. Place, relation and verdict are
+ * checked.
  */
 #include <setjmp.h>
 #include <stdarg.h>

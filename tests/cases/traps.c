@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Case c2: pairs of values that weak digests take for equal. `traps N a` and `traps N b` record the two. */
+/* Case c2: pairs of values that weak digests take for equal. `traps N a` and `traps N b` record the
+ * two. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Case c1: a run that is equal to every other run of itself although nothing that may differ is equal: wall
- * times, pids, the interleaving of its threads, pointer-valued outputs, what uninitialised memory holds.
+ * Case c1: a run that is equal to every other run of itself although nothing that may differ is
+ * equal: wall times, pids, the interleaving of its threads, pointer-valued outputs, what
+ * uninitialised memory holds.
  */
 #include <pthread.h>
 #include <sched.h>

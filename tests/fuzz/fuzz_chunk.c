@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blobs of a store that anyone may have written: the input is decoded as a blob, what decodes is put into
- * columns twice and encoded again, and the copy must decode to the same.
+ * Blobs of a store that anyone may have written: the input is decoded as a blob, what decodes is
+ * put into columns twice and encoded again, and the copy must decode to the same.
  */
 #include <stdint.h>
 #include <stdlib.h>

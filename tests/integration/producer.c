@@ -188,7 +188,8 @@ void producer_check(const char *store, const struct producer_plan *plan)
     assert_int_equal(o.stream->dropped, 0);
     assert_int_equal(track->dropped, 0);
     assert_int_equal(track->records, plan->steps * plan->records);
-    /* The initialisation, each step, and the boundaries around them are rows, with records or not. */
+    /* The initialisation, each step, and the boundaries around them are rows, with records or not.
+     */
     assert_int_equal(track->segments, 2 * plan->steps + 2);
     for (uint64_t k = 0; k < plan->steps; k++) {
         if (!step_is_stored(&o, plan, k))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A producer whose every value is known beforehand, on the public API, and the check that a store has exactly
- * those values. Failures of the checks fail the running cmocka test.
+ * A producer whose every value is known beforehand, on the public API, and the check that a store
+ * has exactly those values. Failures of the checks fail the running cmocka test.
  */
 #ifndef DVG_TESTS_INTEGRATION_PRODUCER_H
 #define DVG_TESTS_INTEGRATION_PRODUCER_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kill -9 at random points. Whatever was acknowledged is in the store afterwards, and the store is sound. The seed is
- * printed; DVG_SEED repeats a run.
+ * kill -9 at random points. Whatever was acknowledged is in the store afterwards, and the store is
+ * sound. The seed is printed; DVG_SEED repeats a run.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A disk that fills up and is emptied again: nothing acknowledged is lost, nothing lost is acknowledged. */
+/* A disk that fills up and is emptied again: nothing acknowledged is lost, nothing lost is
+ * acknowledged. */
 #include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocations of the daemon fail, one a round: it serves, or ends with a status of its own and a reason; it never
- * crashes, and what it acknowledged stays. Rounds grow further apart; DVG_EVERY=1 takes each call.
+ * Allocations of the daemon fail, one a round: it serves, or ends with a status of its own and a
+ * reason; it never crashes, and what it acknowledged stays. Rounds grow further apart; DVG_EVERY=1
+ * takes each call.
  */
 #include <setjmp.h>
 #include <signal.h>

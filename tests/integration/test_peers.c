@@ -203,7 +203,8 @@ static void higher_epoch_takes_over_and_lower_is_refused(void **state)
     expect_service();
 }
 
-/* The folder keeps other users out; where somebody opened it, the daemon does. Only root can become another. */
+/* The folder keeps other users out; where somebody opened it, the daemon does. Only root can become
+ * another. */
 static void other_users_are_refused(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many honest producers: at once, through restarts, through fork, against a slow daemon, from spool files. */
+/* Many honest producers: at once, through restarts, through fork, against a slow daemon, from spool
+ * files. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -129,8 +130,8 @@ static void restarts_in_mid_stream_lose_and_repeat_nothing(void **state)
 }
 
 /*
- * Nothing waits here: the producer runs as fast as it can across the restarts, and may end while there is no
- * daemon. The one that runs then takes in what it left behind.
+ * Nothing waits here: the producer runs as fast as it can across the restarts, and may end while
+ * there is no daemon. The one that runs then takes in what it left behind.
  */
 static void restarts_at_full_speed_lose_and_repeat_nothing(void **state)
 {
@@ -232,7 +233,8 @@ static void full_queue_slows_producers_down(void **state)
         producer_check(d.store, &plans[i]);
 }
 
-/* A stopped daemon is the slowest of all; training goes on meanwhile and all is there in the end. */
+/* A stopped daemon is the slowest of all; training goes on meanwhile and all is there in the end.
+ */
 static void stopped_daemon_does_not_lose_a_record(void **state)
 {
     (void)state;
@@ -258,7 +260,8 @@ static void stopped_daemon_does_not_lose_a_record(void **state)
 
 /* ---- spool files ---- */
 
-/* A producer that never found a daemon leaves its records in a file; the next daemon takes it in. */
+/* A producer that never found a daemon leaves its records in a file; the next daemon takes it in.
+ */
 static void orphaned_spool_is_imported_at_start(void **state)
 {
     (void)state;

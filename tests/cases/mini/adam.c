@@ -47,7 +47,8 @@ static void update(struct adam *adam, struct parameter *parameter, int index)
     }
 }
 
-/* As frameworks do on first use: the state is made by an op of its own, seen only in a fresh process. */
+/* As frameworks do on first use: the state is made by an op of its own, seen only in a fresh
+ * process. */
 static void record_state_creation(const struct adam *adam, struct model *model, int index)
 {
     struct diverge_lane *lane = model->lane;

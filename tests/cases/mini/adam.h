@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adam (Kingma and Ba, arXiv:1412.6980) over the model's parameters, each update recorded as an op. */
+/* Adam (Kingma and Ba, arXiv:1412.6980) over the model's parameters, each update recorded as an op.
+ */
 #ifndef TESTS_CASES_MINI_ADAM_H
 #define TESTS_CASES_MINI_ADAM_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* xoshiro256**, seeded by splitmix64 (Blackman and Vigna, https://prng.di.unimi.it/): a generator whose whole state
- * can be recorded, saved and restored. */
+/* xoshiro256**, seeded by splitmix64 (Blackman and Vigna, https://prng.di.unimi.it/): a generator
+ * whose whole state can be recorded, saved and restored. */
 #ifndef TESTS_CASES_MINI_GENERATOR_H
 #define TESTS_CASES_MINI_GENERATOR_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The miniature training run of the cases: 40 samples, 8 steps, Adam, one thread. Each option plants one
- * real cause of divergence.
+ * The miniature training run of the cases: 40 samples, 8 steps, Adam, one thread. Each option
+ * plants one real cause of divergence.
  */
 #include <getopt.h>
 #include <signal.h>

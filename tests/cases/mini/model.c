@@ -58,8 +58,8 @@ static void new_parameter(struct model *model, enum parameter_index index, const
 }
 
 /*
- * The unwritten bias: as from an allocator that caches blocks, its memory still holds what an earlier owner
- * left, and no op of this run wrote it.
+ * The unwritten bias: as from an allocator that caches blocks, its memory still holds what an
+ * earlier owner left, and no op of this run wrote it.
  */
 static void new_dirty_bias(struct model *model, int64_t pattern)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The miniature model of the cases: embedding 50x16, mean over 6 tokens, linear 16→32 (fc1), relu, layer norm
- * 32, dropout 0.1, linear 32→4 (head), mean cross-entropy, with hand-written gradients. Every op is recorded
- * with its inputs and outputs.
+ * The miniature model of the cases: embedding 50x16, mean over 6 tokens, linear 16→32 (fc1), relu,
+ * layer norm 32, dropout 0.1, linear 32→4 (head), mean cross-entropy, with hand-written gradients.
+ * Every op is recorded with its inputs and outputs.
  */
 #ifndef TESTS_CASES_MINI_MODEL_H
 #define TESTS_CASES_MINI_MODEL_H

@@ -17,7 +17,8 @@
 
 #include "tests/support/daemon_fixture.h"
 
-/* The linker wraps statfs for this test: what file system a path is on cannot be arranged otherwise. */
+/* The linker wraps statfs for this test: what file system a path is on cannot be arranged
+ * otherwise. */
 int __wrap_statfs(const char *path, struct statfs *ret);
 int __real_statfs(const char *path, struct statfs *ret);
 

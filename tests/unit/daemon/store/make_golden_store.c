@@ -2,8 +2,8 @@
 /*
  * Writes the golden database: make_golden_store tests/data/store/golden-1.db
  *
- * Run by hand when the schema grew, under a new number; files of earlier versions stay as they are, because that is
- * what they are for.
+ * Run by hand when the schema grew, under a new number; files of earlier versions stay as they are,
+ * because that is what they are for.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A store in a folder of its own, and runs recorded into it without a client: what the tests of the
- * store share. Values are functions of (run seed, step, record), so that what is read can be worked out.
+ * store share. Values are functions of (run seed, step, record), so that what is read can be worked
+ * out.
  */
 #ifndef DVG_TESTS_STORE_FIXTURE_H
 #define DVG_TESTS_STORE_FIXTURE_H

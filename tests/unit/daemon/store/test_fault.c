@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Faults at every point of recording: after a failure either a further try brings all of it into the file, or the
- * process dies and what was committed is there; in both cases the file is whole.
+ * Faults at every point of recording: after a failure either a further try brings all of it into
+ * the file, or the process dies and what was committed is there; in both cases the file is whole.
  */
 #include <errno.h>
 #include <setjmp.h>

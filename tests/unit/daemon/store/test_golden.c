@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The golden database of schema version 1: what an earlier diverged wrote must be read, migrated and gone on
- * with. Digests are identity, so they are compared with what was written then, and worked out again.
+ * The golden database of schema version 1: what an earlier diverged wrote must be read, migrated
+ * and gone on with. Digests are identity, so they are compared with what was written then, and
+ * worked out again.
  */
 #include <fcntl.h>
 #include <setjmp.h>

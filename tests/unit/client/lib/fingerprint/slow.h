@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The fingerprint once more, one component at a time, straight from its definition and sharing no
- * code with the kernels but the decoding of elements (which has its own vectors). And what the tests
- * need besides: seeded random numbers and the list of kernels this machine runs.
+ * code with the kernels but the decoding of elements (which has its own vectors). And what the
+ * tests need besides: seeded random numbers and the list of kernels this machine runs.
  */
 #ifndef DVG_TESTS_FINGERPRINT_SLOW_H
 #define DVG_TESTS_FINGERPRINT_SLOW_H
@@ -30,8 +30,8 @@ struct slow {
 };
 
 /*
- * Of `count` components at `data`, the first at global component `start`. A sketch's half blocks are
- * summed in ascending order.
+ * Of `count` components at `data`, the first at global component `start`. A sketch's half blocks
+ * are summed in ascending order.
  */
 struct slow slow_fingerprint(enum diverge_dtype component, const uint8_t *data, size_t count,
                              uint64_t start, unsigned sketch_size);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Seeded random tensors, splits, shards and strides: every way to read a tensor gives one answer. */
+/* Seeded random tensors, splits, shards and strides: every way to read a tensor gives one answer.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -329,7 +330,8 @@ static void any_strides_give_the_dense_tensor_s_fingerprint(void **unused)
     }
 }
 
-/* Strides and extents together: random cuts of the dense elements, scattered in the global tensor. */
+/* Strides and extents together: random cuts of the dense elements, scattered in the global tensor.
+ */
 static void strides_and_extents_go_together(void **unused)
 {
     uint64_t state = 5;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What does not fit together is refused and nothing is written; what is unusual but right is not. */
+/* What does not fit together is refused and nothing is written; what is unusual but right is not.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
