@@ -207,7 +207,13 @@ static void define_argument(struct encoder *encoder, uint64_t digest)
     if (!digest)
         return;
     intern_number(&encoder->interns[ITEM_ARGUMENT], &digest, sizeof(digest), &is_new);
-    if (!is_new || encoder->source->argument_text(encoder->source->ctx, digest, &text) || !text)
+    if (!is_new)
+        return;
+    int status = encoder->source->argument_text(encoder->source->ctx, digest, &text);
+
+    if (status && status != DIVERGE_ENOTFOUND && !encoder->status)
+        encoder->status = status;
+    if (status || !text)
         return;
     const struct dvg_argument wire = {
         .digest = digest,

@@ -102,8 +102,8 @@ static void add_non_finite(const struct trace_chunk *chunk, uint32_t index,
     side->ninf = chunk->nonfinite[low].ninf;
 }
 
-struct engine_side records_side(const struct trace_source *source, const struct trace_chunk *chunk,
-                                uint32_t index)
+int records_side(const struct trace_source *source, const struct trace_chunk *chunk, uint32_t index,
+                 struct engine_side *ret)
 {
     const struct trace_type *type = chunk->types[chunk->type[index]];
     struct engine_side side = {
@@ -130,13 +130,17 @@ struct engine_side records_side(const struct trace_source *source, const struct 
     side.l2 = chunk->l2 ? chunk->l2[index] : 0;
     if (side.state & DVG_STATE_NONFINITE)
         add_non_finite(chunk, index, &side);
-    if (side.argument)
-        source->argument_text(source->ctx, side.argument, &side.argument_text);
-    return side;
+    int status =
+        side.argument ? source->argument_text(source->ctx, side.argument, &side.argument_text) : 0;
+
+    if (status && status != DIVERGE_ENOTFOUND)
+        return status;
+    *ret = side;
+    return 0;
 }
 
-static void append(struct record_list *list, const struct trace_stream *stream,
-                   const struct trace_chunk *chunk)
+static int append(struct record_list *list, const struct trace_stream *stream,
+                  const struct trace_chunk *chunk)
 {
     size_t total = list->count + chunk->count;
     struct record *records = realloc(list->records, (total ? total : 1) * sizeof(*records));
@@ -144,14 +148,21 @@ static void append(struct record_list *list, const struct trace_stream *stream,
     if (!records)
         exit(ctl_fail(EX_SOFTWARE, "out of memory"));
     list->records = records;
-    for (uint32_t i = 0; i < chunk->count; i++)
-        records[list->count + i] = (struct record){
+    for (uint32_t i = 0; i < chunk->count; i++) {
+        struct record *record = &records[list->count + i];
+
+        *record = (struct record){
             .rank = stream->rank,
             .order = chunk->order ? chunk->order[i] : i,
             .site = chunk->layout->sites[i],
-            .side = records_side(list->source, chunk, i),
         };
+        int status = records_side(list->source, chunk, i, &record->side);
+
+        if (status)
+            return status;
+    }
     list->count = total;
+    return 0;
 }
 
 static int load_tier(struct record_list *list, const struct trace_stream *stream,
@@ -165,10 +176,9 @@ static int load_tier(struct record_list *list, const struct trace_stream *stream
     if (status)
         return status;
     list->chunks[list->n_chunks++] = chunk;
-    if (chunk->pruned)
-        list->pruned += chunk->count;
-    else
-        append(list, stream, chunk);
+    if (!chunk->pruned)
+        return append(list, stream, chunk);
+    list->pruned += chunk->count;
     return 0;
 }
 

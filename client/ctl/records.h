@@ -41,9 +41,9 @@ int records_load(const struct source_run *run, const struct records_where *where
                  struct record_list *ret);
 void records_free(struct record_list *list);
 
-/* The value, type and statistics of one record of a chunk. */
-struct engine_side records_side(const struct trace_source *source, const struct trace_chunk *chunk,
-                                uint32_t index);
+/* The value, type and statistics of one record of a chunk. 0, or why its argument could not be read. */
+int records_side(const struct trace_source *source, const struct trace_chunk *chunk, uint32_t index,
+                 struct engine_side *ret);
 
 /* Of a stream, the tier that reaches furthest; NULL when it has none. */
 const struct trace_track *records_longest_track(const struct trace_stream *stream);

@@ -190,11 +190,9 @@ const char *side_argument(struct engine *engine, int side, uint64_t digest)
     if (digest == 0 || !source->argument_text)
         return NULL;
     int status = source->argument_text(source->ctx, digest, &text);
-    if (status == DIVERGE_ENOTFOUND || !text)
-        return NULL;
-    if (status < 0)
+    if (status < 0 && status != DIVERGE_ENOTFOUND)
         engine_fail(engine, status);
-    return pool_string(engine->keep, text);
+    return status || !text ? NULL : pool_string(engine->keep, text);
 }
 
 /* ---- the answer ----------------------------------------------------------------------------- */
