@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
 
 #include <diverge/diverge.h>
 
@@ -199,17 +201,32 @@ static const char *const *copy_arguments(poptContext context, int *ret_count)
     return copy;
 }
 
+/* Where popt finds no memory it ends the process with status 1, which here means that runs differ. */
+static bool in_popt;
+
+static void leave_popt(void)
+{
+    if (in_popt)
+        _exit(EX_SOFTWARE);
+}
+
 int cmd_parse(const struct cmd *cmd, int argc, const char *const *argv, int *ret_argc,
               const char *const **ret_argv)
 {
     size_t count = 0;
     const struct cmd_option **rows = rows_of(cmd, &count);
     unsigned flags = !cmd || cmd->stops ? POPT_CONTEXT_POSIXMEHARDER : 0;
+    static bool registered;
+
+    if (!registered && atexit(leave_popt) != 0)
+        return ctl_fail(EX_SOFTWARE, "out of memory");
+    registered = true;
+    in_popt = true;
     /* popt's table and argv are not const-correct; it changes neither. */
     poptContext context = poptGetContext("divergectl", argc, (const char **)(uintptr_t)argv,
                                          popt_rows(rows, count), flags);
-    int status = 0;
-    int rc;
+    int status = context ? 0 : ctl_fail(EX_SOFTWARE, "out of memory");
+    int rc = -1;
 
     while (!status && (rc = poptGetNextOpt(context)) > 0) {
         char *text = poptGetOptArg(context);
@@ -222,6 +239,7 @@ int cmd_parse(const struct cmd *cmd, int argc, const char *const *argv, int *ret
     if (!status)
         *ret_argv = copy_arguments(context, ret_argc);
     poptFreeContext(context);
+    in_popt = false;
     return status;
 }
 
