@@ -11,7 +11,7 @@ set -euo pipefail
 build=$(readlink -f "${1:?usage: demo.sh BUILD_FOLDER}")
 data=$(readlink -f "$(dirname "${BASH_SOURCE[0]}")")/data/digits.txt
 folder=$(mktemp -d /tmp/diverge-demo-XXXXXX)
-PATH=$build/client/ctl:$build/client/examples:$build/daemon:$PATH
+PATH=$build/bin:$build/client/examples:$PATH
 export DIVERGE_STORE=$folder/diverge.db DIVERGE_SOCKET=$folder/socket DIVERGE_SPOOL=$folder/spool
 unset DIVERGE_RUN_ID DIVERGE_RUN_NAME DIVERGE_DISABLE DIVERGE_LEVEL DIVERGE_STEPS DIVERGE_RECORDING
 
