@@ -65,22 +65,35 @@ static int encode_to(const struct source_run *run, FILE *file, struct encode_res
     return error ? ctl_fail_error(error, run->as, NULL) : EX_OK;
 }
 
+static const char *unfinished; /* a file that is not to stay when the command ends early */
+
+static void remove_unfinished(void)
+{
+    if (unfinished)
+        unlink(unfinished);
+    unfinished = NULL;
+}
+
 /* Written beside its place and renamed when it is whole. */
 static int export_file(const struct source_run *run, struct encode_result *result)
 {
     char *partial = mem_printf("%s.XXXXXX", options.output);
+
+    if (atexit(remove_unfinished) != 0)
+        return ctl_fail(EX_SOFTWARE, "out of memory");
     int fd = mkstemp(partial);
     mode_t mask = umask(0);
 
     umask(mask);
     if (fd < 0)
         return write_error(options.output, errno);
+    unfinished = partial;
     fchmod(fd, 0666 & ~mask); /* as open would; mkstemp makes it 0600 */
     FILE *file = fdopen(fd, "w");
 
     if (!file) {
         close(fd);
-        unlink(partial);
+        remove_unfinished();
         return ctl_fail(EX_SOFTWARE, "out of memory");
     }
     int status = encode_to(run, file, result);
@@ -90,7 +103,8 @@ static int export_file(const struct source_run *run, struct encode_result *resul
     if (!status && rename(partial, options.output) != 0)
         status = write_error(options.output, errno);
     if (status)
-        unlink(partial);
+        remove_unfinished();
+    unfinished = NULL;
     return status;
 }
 

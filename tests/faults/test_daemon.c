@@ -184,7 +184,7 @@ static int tear_down(void **state)
         sweep((struct fault_sweep){__VA_ARGS__});                                                  \
     }
 
-CASE(memory_fails, .kind = "alloc", .error = "ENOMEM", .dense = 30, .quick = 1)
+CASE(memory_fails, .kind = "alloc", .error = "ENOMEM", .dense = 16, .quick = 1)
 CASE(memory_stays_short, .kind = "alloc", .error = "ENOMEM", .on = true, .dense = 6)
 CASE(writes_fail, .kind = "write", .error = "EIO", .dense = 12, .quick = 1)
 CASE(disk_is_full_for_a_write, .kind = "write", .error = "ENOSPC", .dense = 12, .quick = 1)

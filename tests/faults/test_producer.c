@@ -94,8 +94,7 @@ static int tear_down(void **state)
     }
 
 CASE(memory_fails, true, .kind = "alloc", .error = "ENOMEM", .dense = 60, .quick = 2)
-CASE(memory_stays_short, true, .kind = "alloc", .error = "ENOMEM", .on = true, .dense = 30,
-     .quick = 1)
+CASE(memory_stays_short, true, .kind = "alloc", .error = "ENOMEM", .on = true, .dense = 2)
 CASE(sends_fail, true, .kind = "send", .error = "EPIPE", .dense = 100, .quick = 2)
 CASE(sends_stay_broken, true, .kind = "send", .error = "EPIPE", .on = true, .dense = 100,
      .quick = 1)
