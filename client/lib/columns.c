@@ -41,12 +41,22 @@ void dvg_columns_discard(struct dvg_columns *columns)
     dvg_buffer_clear(&columns->sketches);
 }
 
-bool dvg_columns_full(const struct dvg_columns *columns)
+static size_t payload_bytes(const struct dvg_columns *columns)
 {
     enum { ROW_BYTES = 61 }; /* of all columns */
-    size_t bytes = (size_t)columns->count * ROW_BYTES + columns->runs.size +
-                   columns->nonfinite.size + columns->sketches.size;
-    return columns->count == DVG_PART_ROWS || bytes >= DVG_PART_BYTES;
+    return (size_t)columns->count * ROW_BYTES + columns->runs.size + columns->nonfinite.size +
+           columns->sketches.size;
+}
+
+size_t dvg_columns_bytes(const struct dvg_columns *columns)
+{
+    enum { HEAD_BYTES = 512 }; /* of the frame, its fields and their padding */
+    return HEAD_BYTES + payload_bytes(columns);
+}
+
+bool dvg_columns_full(const struct dvg_columns *columns)
+{
+    return columns->count == DVG_PART_ROWS || payload_bytes(columns) >= DVG_PART_BYTES;
 }
 
 static int grow(struct dvg_columns *columns)

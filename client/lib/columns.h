@@ -35,6 +35,8 @@ struct dvg_columns {
 
 void dvg_columns_init(struct dvg_columns *columns, uint32_t lane, uint8_t tier);
 void dvg_columns_fini(struct dvg_columns *columns);
+/* What the part's frame has at most. */
+size_t dvg_columns_bytes(const struct dvg_columns *columns);
 /* Whether the part should go before another record comes. */
 bool dvg_columns_full(const struct dvg_columns *columns);
 /* A new segment: the next record is its first. There must be none left. */

@@ -21,6 +21,58 @@ int dvg_sender_put(struct dvg_sender *sender, int tier, uint64_t records)
     return rc;
 }
 
+/* ---- holding --------------------------------------------------------------------------------- */
+
+/*
+ * When neither queue nor spool has room, records may wait in the rings for acknowledgements to make
+ * some. The rings fill, then training waits, which it may for wait_ns a segment. So a segment is held
+ * for less than that; after it, tiers are shed, op first. A daemon that makes no room at all is
+ * waited for once, not in every segment.
+ */
+#define PATIENCE_NS UINT64_C(1000000000)
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Whether waiting is allowed and may help; there is no room now. */
+static bool may_hold(const struct dvg_sender *sender, uint64_t now)
+{
+    if (sender->dead || sender->outbox.acked == sender->outbox.made)
+        return false;
+    if (sender->stopping)
+        return now < sender->stop_ns && !dvg_sender_is_away(sender);
+    int64_t wait_ns = sender->session->config.wait_ns;
+    if (wait_ns <= 0)
+        return false;
+    uint64_t bound = (uint64_t)wait_ns;
+    uint64_t held = sender->held_ns + (now - sender->held_since_ns);
+    uint64_t news = later(sender->tight_ns, sender->progress_ns);
+    return held < bound / 4 * 3 && now < news + later(bound, PATIENCE_NS);
+}
+
+/* Whether a frame of that tier is to be made later, because there is no room for it now. */
+static bool hold(struct dvg_sender *sender, int tier, size_t size)
+{
+    if (dvg_outbox_has_room(&sender->outbox, tier, size, dvg_sender_is_away(sender))) {
+        if (sender->held_since_ns)
+            sender->held_ns += dvg_now_ns() - sender->held_since_ns;
+        sender->tight_ns = 0;
+        sender->held_since_ns = 0;
+        return false;
+    }
+    uint64_t now = dvg_now_ns();
+    if (!sender->tight_ns)
+        sender->tight_ns = now;
+    if (!sender->held_since_ns)
+        sender->held_since_ns = now;
+    sender->holding = may_hold(sender, now);
+    return sender->holding;
+}
+
+/* ---- records to frames ----------------------------------------------------------------------- */
+
 /* From here on this tier of the segment is dropped: a hole in its middle would look like other
  * work. */
 static void shed_tier(struct dvg_sender *sender, int tier, uint64_t records)
@@ -31,12 +83,14 @@ static void shed_tier(struct dvg_sender *sender, int tier, uint64_t records)
              "no space for all records until the daemon takes them; some are dropped");
 }
 
-/* Sends what `columns` holds as one PART. */
-static void flush_columns(struct dvg_sender *sender, struct dvg_columns *columns)
+/* Sends what `columns` holds as one PART. False: that has to wait. */
+static bool flush_columns(struct dvg_sender *sender, struct dvg_columns *columns)
 {
     uint32_t count = columns->count;
     if (!count)
-        return;
+        return true;
+    if (hold(sender, columns->tier, dvg_columns_bytes(columns)))
+        return false;
     uint64_t first = columns->first;
     dvg_buffer_clear(&sender->frame);
     int rc = dvg_columns_encode(columns, sender->segment, sender->outbox.made + 1, &sender->frame);
@@ -49,17 +103,21 @@ static void flush_columns(struct dvg_sender *sender, struct dvg_columns *columns
     } else {
         sender->sent[columns->tier] += count;
     }
+    return true;
 }
 
-static void flush_all(struct dvg_sender *sender)
+/* False: not all could go. */
+static bool flush_all(struct dvg_sender *sender)
 {
     for (uint32_t i = 0; i < sender->n_feeds; i++) {
         for (int tier = 0; tier < DIVERGE_TIER_COUNT; tier++) {
-            if (sender->feeds[i].tiers[tier])
-                flush_columns(sender, sender->feeds[i].tiers[tier]);
+            struct dvg_columns *columns = sender->feeds[i].tiers[tier];
+            if (columns && !flush_columns(sender, columns))
+                return false;
         }
     }
     sender->rows_since_ns = 0;
+    return true;
 }
 
 static struct dvg_columns *columns_of(struct dvg_feed *feed, uint8_t tier)
@@ -72,26 +130,30 @@ static struct dvg_columns *columns_of(struct dvg_feed *feed, uint8_t tier)
     return feed->tiers[tier];
 }
 
-static void take_entry(struct dvg_sender *sender, struct dvg_feed *feed,
+/* False: the entry has to wait. */
+static bool take_entry(struct dvg_sender *sender, struct dvg_feed *feed,
                        const struct dvg_entry *entry)
 {
+    struct dvg_columns *columns = feed->tiers[entry->tier];
+    if (columns && dvg_columns_full(columns) && !flush_columns(sender, columns))
+        return false;
     if (sender->dead || sender->shed >> entry->tier & 1) {
         sender->dropped[entry->tier]++;
-        return;
+        return true;
     }
-    struct dvg_columns *columns = columns_of(feed, entry->tier);
+    columns = columns_of(feed, entry->tier);
     if (!columns || dvg_columns_append(columns, entry)) {
         /* Out of memory: what is there goes out, the rest of the tier does not. */
-        if (columns)
-            flush_columns(sender, columns);
+        if (columns && !flush_columns(sender, columns))
+            return false;
         shed_tier(sender, entry->tier, 1);
-        return;
+    } else if (dvg_columns_full(columns)) {
+        flush_columns(sender, columns); /* or before the next one */
     }
-    if (dvg_columns_full(columns))
-        flush_columns(sender, columns);
+    return true;
 }
 
-/* Takes a lane's entries up to `limit`; false: one before it is reserved and not complete. */
+/* Takes a lane's entries up to `limit`; false: one before it is not complete, or has to wait. */
 static bool drain_lane(struct dvg_sender *sender, struct dvg_feed *feed, uint64_t limit)
 {
     enum { FREE_EVERY = 64 * 1024 };
@@ -106,7 +168,10 @@ static bool drain_lane(struct dvg_sender *sender, struct dvg_feed *feed, uint64_
                 complete = false;
                 break;
             }
-            take_entry(sender, feed, entry);
+            if (!take_entry(sender, feed, entry)) {
+                complete = false;
+                break;
+            }
             if (!sender->rows_since_ns)
                 sender->rows_since_ns = dvg_now_ns();
         }
@@ -150,6 +215,8 @@ static void begin_segment(struct dvg_sender *sender)
     memset(sender->sent, 0, sizeof(sender->sent));
     memset(sender->dropped, 0, sizeof(sender->dropped));
     sender->shed = 0;
+    sender->held_since_ns = 0;
+    sender->held_ns = 0;
     for (uint32_t i = 0; i < sender->n_feeds; i++) {
         for (int tier = 0; tier < DIVERGE_TIER_COUNT; tier++) {
             if (sender->feeds[i].tiers[tier])
@@ -158,8 +225,14 @@ static void begin_segment(struct dvg_sender *sender)
     }
 }
 
+/* Where END's frame finds room, BYE's does: without that one a run would seem lost. */
+enum { END_ROOM = 512 };
+
 static int put_end(struct dvg_sender *sender, const struct dvg_closed *closed)
 {
+    if (!dvg_outbox_has_room(&sender->outbox, DIVERGE_TIER_COUNT, END_ROOM,
+                             dvg_sender_is_away(sender)))
+        return DIVERGE_EFULL;
     struct dvg_end end = {
         .segment = closed->segment,
         .volatile_count = closed->volatile_count,
@@ -175,11 +248,13 @@ static int put_end(struct dvg_sender *sender, const struct dvg_closed *closed)
     return rc ? rc : dvg_sender_put(sender, DIVERGE_TIER_COUNT, 0);
 }
 
-/* All records of the oldest ended segment are taken: seals it and goes on to the next. */
-static void finish_segment(struct dvg_sender *sender, struct dvg_closed *closed)
+/* All records of the oldest ended segment are taken: seals it and goes on to the next. False: that
+ * has to wait. */
+static bool finish_segment(struct dvg_sender *sender, struct dvg_closed *closed)
 {
     struct diverge_session *session = sender->session;
-    flush_all(sender);
+    if (!flush_all(sender) || (closed->sealed && hold(sender, DIVERGE_TIER_COUNT, END_ROOM)))
+        return false;
     bool said = !sender->dead && closed->sealed && put_end(sender, closed) == 0;
     /* A segment without its END is not whole, whatever of it was sent. */
     uint64_t shed = closed->sealed && !said && !sender->dead;
@@ -201,21 +276,21 @@ static void finish_segment(struct dvg_sender *sender, struct dvg_closed *closed)
     pthread_mutex_unlock(&session->mutex);
     free(closed);
     begin_segment(sender);
+    return true;
 }
 
 bool dvg_sender_drain(struct dvg_sender *sender, bool partial)
 {
+    sender->holding = false;
     for (;;) {
         struct dvg_closed *closed = look(sender);
         bool complete = true;
         for (uint32_t i = 0; i < sender->n_feeds; i++)
             complete &= drain_lane(sender, &sender->feeds[i], sender->limits[i]);
-        if (closed && complete) {
-            finish_segment(sender, closed);
+        if (closed && complete && finish_segment(sender, closed))
             continue;
-        }
         if (partial)
-            flush_all(sender);
-        return complete;
+            complete &= flush_all(sender);
+        return complete && !closed;
     }
 }

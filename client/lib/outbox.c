@@ -176,14 +176,39 @@ static int enqueue(struct dvg_outbox *outbox, const struct dvg_buffer *frame, ui
     return 0;
 }
 
+static bool queue_is_full(const struct dvg_outbox *outbox, size_t size)
+{
+    return outbox->queue_bytes + size > DVG_QUEUE_BYTES;
+}
+
+/* Whether the next frame of `size` goes into the spool: that one has older ones, or the queue can't
+ * have it. */
+static bool goes_to_spool(const struct dvg_outbox *outbox, size_t size, bool away)
+{
+    bool drained = outbox->sent >= outbox->spool.last;
+    return outbox->spool_usable &&
+           (away || queue_is_full(outbox, size) || (spool_active(outbox) && !drained));
+}
+
+bool dvg_outbox_has_room(const struct dvg_outbox *outbox, int tier, size_t size, bool away)
+{
+    if (!dvg_outbox_admits(outbox, tier, size))
+        return false;
+    if (outbox->recording)
+        return true;
+    if (!goes_to_spool(outbox, size, away))
+        return !queue_is_full(outbox, size);
+    /* The queue goes there first. */
+    uint64_t used = outbox->spool.size + outbox->queue_bytes;
+    return used <= outbox->spool.cap && size <= outbox->spool.cap - used;
+}
+
 /* The spool first when it has frames that are older than the queue's, then the queue. */
 static int keep(struct dvg_outbox *outbox, const struct dvg_buffer *frame, uint64_t seq, bool away)
 {
     if (outbox->recording)
         return dvg_spool_append(&outbox->spool, frame->data, frame->size, seq);
-    bool full = outbox->queue_bytes + frame->size > DVG_QUEUE_BYTES;
-    bool drained = outbox->sent >= outbox->spool.last;
-    if (outbox->spool_usable && (away || full || (spool_active(outbox) && !drained))) {
+    if (goes_to_spool(outbox, frame->size, away)) {
         int rc = dvg_outbox_spill(outbox);
         if (!rc)
             rc = spool_frame(outbox, frame->data, frame->size, seq);
@@ -191,7 +216,7 @@ static int keep(struct dvg_outbox *outbox, const struct dvg_buffer *frame, uint6
             return rc;
         outbox->spool_usable = false;
     }
-    return full ? DIVERGE_EFULL : enqueue(outbox, frame, seq);
+    return queue_is_full(outbox, frame->size) ? DIVERGE_EFULL : enqueue(outbox, frame, seq);
 }
 
 int dvg_outbox_put(struct dvg_outbox *outbox, const struct dvg_buffer *frame, uint64_t records,

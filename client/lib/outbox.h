@@ -67,6 +67,8 @@ void dvg_outbox_fini(struct dvg_outbox *outbox);
  * goes last.
  */
 bool dvg_outbox_admits(const struct dvg_outbox *outbox, int tier, size_t size);
+/* Whether such a frame would find a place now; `away` as below. */
+bool dvg_outbox_has_room(const struct dvg_outbox *outbox, int tier, size_t size, bool away);
 /*
  * Takes a frame made with sequence number outbox->made + 1, with so many records. `away`: no daemon
  * takes it now. EFULL, EIO, ENOMEM: it was not taken, and the number is free.

@@ -94,15 +94,16 @@ void dvg_segment_close(struct diverge_session *session, bool sealed)
         session->lost += sums->dropped[tier];
 }
 
-/* Under mutex, after the last segment was closed. */
-static void begin(struct diverge_session *session, uint64_t segment)
+/* Under mutex, after the last segment was closed; `waited_ns` of the new one's bound is used up. */
+static void begin(struct diverge_session *session, uint64_t segment, uint64_t waited_ns)
 {
     session->segment = segment;
     dvg_segment_prepare(session);
     /* No quota: every record of a muted segment is dropped and counted. */
     uint64_t given = session->muted ? UINT64_MAX : 0;
     atomic_store_explicit(&session->quota_given, given, memory_order_relaxed);
-    atomic_store_explicit(&session->wait_left_ns, session->config.wait_ns, memory_order_relaxed);
+    atomic_store_explicit(&session->wait_left_ns, session->config.wait_ns - (int64_t)waited_ns,
+                          memory_order_relaxed);
     atomic_store_explicit(&session->wanted, dvg_config_wanted(&session->config, segment),
                           memory_order_relaxed);
     for (uint32_t i = 0; i < session->n_lanes; i++) {
@@ -114,11 +115,11 @@ static void begin(struct diverge_session *session, uint64_t segment)
 }
 
 /* Under mutex. Very short segments can be made faster than they are sent: waits, within the bound.
- */
-static void wait_for_sender(struct diverge_session *session)
+ * How long. */
+static uint64_t wait_for_sender(struct diverge_session *session)
 {
     if (session->n_closed < DVG_CLOSED_MAX || session->config.wait_ns <= 0)
-        return;
+        return 0;
     uint64_t start = dvg_now_ns();
     uint64_t end = start + (uint64_t)session->config.wait_ns;
     struct timespec deadline = {.tv_sec = (time_t)(end / 1000000000),
@@ -127,7 +128,9 @@ static void wait_for_sender(struct diverge_session *session)
     dvg_session_kick(session);
     while (session->n_closed >= DVG_CLOSED_MAX && dvg_session_is_open(session) && !rc)
         rc = pthread_cond_timedwait(&session->changed, &session->mutex, &deadline);
-    atomic_fetch_add_explicit(&session->waited_ns, dvg_now_ns() - start, memory_order_relaxed);
+    uint64_t waited = dvg_now_ns() - start;
+    atomic_fetch_add_explicit(&session->waited_ns, waited, memory_order_relaxed);
+    return waited;
 }
 
 static int next_segment(struct diverge_session *session, uint64_t segment)
@@ -138,8 +141,7 @@ static int next_segment(struct diverge_session *session, uint64_t segment)
     int rc = segment > session->segment ? 0 : DIVERGE_EINVAL;
     if (!rc) {
         dvg_segment_close(session, true);
-        wait_for_sender(session);
-        begin(session, segment);
+        begin(session, segment, wait_for_sender(session));
     }
     bool many = session->n_closed >= DVG_CLOSED_KICK;
     pthread_mutex_unlock(&session->mutex);

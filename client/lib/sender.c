@@ -124,7 +124,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 static uint64_t next_time(const struct dvg_sender *sender)
 {
     uint64_t until = dvg_now_ns() + sender->idle_ns;
-    if (sender->rows_since_ns)
+    if (sender->rows_since_ns && !sender->holding)
         until = earlier(until, sender->rows_since_ns + PART_WAIT_NS);
     if (sender->stopping)
         until = earlier(until, sender->stop_ns);
@@ -145,6 +145,8 @@ static void report(struct dvg_sender *sender)
     const struct dvg_outbox *outbox = &sender->outbox;
     bool connected = sender->link.state == DVG_LINK_UP;
     uint64_t spooled = outbox->recording || outbox->spool.fd < 0 ? 0 : outbox->spool.size;
+    if (session->acked_seq != outbox->acked)
+        sender->progress_ns = dvg_now_ns();
     pthread_mutex_lock(&session->mutex);
     bool changed = session->acked_seq != outbox->acked || session->connected != connected ||
                    session->spooled != spooled;
@@ -223,8 +225,24 @@ static void flushed(struct dvg_sender *sender, uint64_t asked)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+/* Whether waiting longer can bring an acknowledgement. */
+static bool worth_waiting(const struct dvg_sender *sender)
+{
+    if (sender->dead || sender->outbox.recording || sender->outbox.acked == sender->outbox.made)
+        return false;
+    return sender->link.state != DVG_LINK_DOWN && !sender->read_only &&
+           dvg_now_ns() < sender->stop_ns;
+}
+
 static void put_bye(struct dvg_sender *sender)
 {
+    enum { BYE_ROOM = 128 };
+    while (!dvg_outbox_has_room(&sender->outbox, DIVERGE_TIER_COUNT, BYE_ROOM,
+                                dvg_sender_is_away(sender)) &&
+           worth_waiting(sender)) {
+        dvg_sender_converse(sender, wait_for(sender, next_time(sender)));
+        report(sender);
+    }
     struct diverge_session *session = sender->session;
     pthread_mutex_lock(&session->mutex);
     struct dvg_bye bye = {.outcome = (uint8_t)session->outcome, .dropped = session->lost};
@@ -234,15 +252,6 @@ static void put_bye(struct dvg_sender *sender)
     if (!rc)
         rc = dvg_sender_put(sender, DIVERGE_TIER_COUNT, 0);
     sender->endless = rc != 0;
-}
-
-/* Whether waiting longer can bring an acknowledgement. */
-static bool worth_waiting(const struct dvg_sender *sender)
-{
-    if (sender->dead || sender->outbox.recording || sender->outbox.acked == sender->outbox.made)
-        return false;
-    return sender->link.state != DVG_LINK_DOWN && !sender->read_only &&
-           dvg_now_ns() < sender->stop_ns;
 }
 
 /* The last records are in frames: say BYE, wait for the daemon, leave the rest in the spool. */
@@ -284,10 +293,14 @@ static void *run(void *arg)
         drained = dvg_sender_drain(sender, due || flush || sender->stopping);
         if (drained && flush)
             flushed(sender, asked);
+        uint64_t acked = sender->outbox.acked;
         dvg_sender_converse(sender, events);
         report(sender);
         if (sender->stopping && drained)
             break;
+        events = 0;
+        if (sender->holding && sender->outbox.acked != acked)
+            continue; /* there may be room now */
         bool busy = sender->rows_since_ns || sender->outbox.made != made;
         sender->idle_ns = busy ? IDLE_FIRST_NS : earlier(sender->idle_ns * 2, IDLE_MAX_NS);
         atomic_store(&session->dozing, sender->idle_ns > PART_WAIT_NS);

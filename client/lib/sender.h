@@ -33,6 +33,12 @@ struct dvg_sender {
     uint64_t dropped[DIVERGE_TIER_COUNT]; /* records that found no space */
     uint8_t shed;                         /* tiers that are dropped from here on, as bits */
     struct dvg_buffer frame;
+    /* no room for the next frame: waiting for acknowledgements (drain.c) */
+    uint64_t tight_ns;      /* since when; 0: there is room */
+    uint64_t held_since_ns; /* the same, in this segment */
+    uint64_t held_ns;       /* how long this segment was held before that */
+    bool holding;           /* the last drain stopped for it */
+    uint64_t progress_ns;   /* when the daemon last acknowledged something */
     uint64_t rows_since_ns; /* when the oldest records came that are in no frame; 0: none */
     uint64_t idle_ns;       /* how long to sleep when nothing is to be done */
     bool dead;              /* the stream was refused for good */

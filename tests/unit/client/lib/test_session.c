@@ -525,6 +525,43 @@ static void full_spool_drops_whole_tiers_op_first(void **state)
     receiver_fini(&receiver);
 }
 
+/* A daemon that will make room is waited for, within the bound: nothing is dropped. */
+static void full_spool_waits_for_a_daemon_that_is_there(void **state)
+{
+    (void)state;
+    start_daemon();
+    struct diverge_options options = DIVERGE_OPTIONS_INIT;
+    options.spool_bytes = 128 * 1024;
+    options.wait_ms = 60000;
+    assert_int_equal(try_open(options), 0);
+    run_steps(0, 1);
+    assert_int_equal(diverge_flush(f.session, FAKE_WAIT_MS), 0);
+    fake_daemon_set_read_only(&f.daemon, true);
+    enum { STEPS = 40, RECORDS = 300 };
+    for (uint64_t k = 1; k < STEPS; k++) {
+        run_step(k);
+        for (uint16_t slot = 1; slot < RECORDS; slot++) {
+            const float x[2] = {(float)k, slot};
+            diverge_output_f32(f.lane, slot, x, 1, DIVERGE_SIZES(2));
+        }
+    }
+    assert_int_equal(diverge_flush(f.session, 300), DIVERGE_EAGAIN);
+    assert_true(stats().spooled > 64 * 1024);
+    assert_int_equal(stats().dropped, 0);
+    fake_daemon_set_read_only(&f.daemon, false);
+    assert_int_equal(diverge_flush(f.session, FAKE_WAIT_MS), 0);
+    assert_int_equal(close_session(), 0);
+    for (uint64_t k = 1; k < STEPS; k++) {
+        const struct dvg_end *end = receiver_end(&f.daemon.receiver, diverge_segment_of_step(k));
+        assert_non_null(end);
+        for (int tier = 0; tier < DIVERGE_TIER_COUNT; tier++)
+            assert_int_equal(end->dropped[tier], 0);
+        assert_int_equal(receiver_count(&f.daemon.receiver, diverge_segment_of_step(k)),
+                         4 + RECORDS - 1);
+    }
+    assert_true(f.daemon.receiver.has_bye);
+}
+
 static void folder_that_cannot_hold_a_spool_costs_no_records(void **state)
 {
     (void)state;
@@ -691,6 +728,7 @@ int main(void)
         CASE(spool_left_behind_stands_alone),
         CASE(spool_continues_what_a_daemon_had),
         CASE(full_spool_drops_whole_tiers_op_first),
+        CASE(full_spool_waits_for_a_daemon_that_is_there),
         CASE(folder_that_cannot_hold_a_spool_costs_no_records),
         CASE(forked_child_leaves_the_parents_stream_alone),
         CASE(exit_without_close_sends_what_was_recorded),
