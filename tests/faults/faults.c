@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -89,33 +90,62 @@ void training_read(struct training *ret, const char *text)
     }
 }
 
-void training_run(struct training *ret, const char *name, const char *const *env, int fault_step)
+/* The trainer's command line and environment. */
+struct words {
+    char numbers[4][16];
+    char name[64];
+    const char *argv[8];
+    const char *env[16];
+};
+
+static void make_words(struct words *words, const struct training_plan *plan,
+                       const char *const *env)
 {
-    enum { MAX_ENV = 16 };
-    char run[64];
-    char steps[16];
-    char every[16];
-    char wait[16];
-    char fault[16];
-    snprintf(run, sizeof(run), "DIVERGE_RUN_NAME=%s", name);
-    snprintf(steps, sizeof(steps), "%d", TRAINING_STEPS);
-    snprintf(every, sizeof(every), "%d", TRAINING_FLUSH_EVERY);
-    snprintf(wait, sizeof(wait), "%d", TRAINING_FLUSH_MS);
-    snprintf(fault, sizeof(fault), "%d", fault_step);
-    const char *all[MAX_ENV] = {run};
-    for (int i = 0; env && env[i]; i++) {
-        assert_true(i + 2 < MAX_ENV);
-        all[i + 1] = env[i];
+    const int numbers[] = {plan->steps, plan->flush_every, plan->flush_ms, plan->fault_step};
+    words->argv[0] = getenv("DVG_FAULT_TRAINER");
+    assert_non_null(words->argv[0]);
+    for (int i = 0; i < 4; i++) {
+        snprintf(words->numbers[i], sizeof(words->numbers[i]), "%d", numbers[i]);
+        words->argv[i + 1] = words->numbers[i];
     }
-    const char *const argv[] = {getenv("DVG_FAULT_TRAINER"),   steps, every, wait,
-                                fault_step < 0 ? NULL : fault, NULL};
+    words->argv[plan->fault_step < 0 ? 4 : 5] = NULL;
+    snprintf(words->name, sizeof(words->name), "DIVERGE_RUN_NAME=%s", plan->name);
+    words->env[0] = words->name;
+    size_t n = 1;
+    for (; env && *env; env++) {
+        assert_true(n + 1 < sizeof(words->env) / sizeof(words->env[0]));
+        words->env[n++] = *env;
+    }
+    words->env[n] = NULL;
+}
+
+pid_t training_start(const struct training_plan *plan, const char *const *env, const char *log)
+{
+    struct words words;
+    make_words(&words, plan, env);
+    return dvg_child_start(words.argv, words.env, log);
+}
+
+void training_run_plan(struct training *ret, const struct training_plan *plan,
+                       const char *const *env)
+{
+    struct words words;
     struct dvg_process p;
-    dvg_process_run(&p, argv, all);
+    make_words(&words, plan, env);
+    dvg_process_run(&p, words.argv, words.env);
     *ret = (struct training){.acknowledged = -1, .status = dvg_process_status(&p)};
     training_read(ret, p.out);
     ret->warnings = p.err;
     p.err = NULL;
     dvg_process_fini(&p);
+}
+
+void training_run(struct training *ret, const char *name, const char *const *env, int fault_step)
+{
+    struct training_plan plan = TRAINING_PLAN_INIT;
+    plan.name = name;
+    plan.fault_step = fault_step;
+    training_run_plan(ret, &plan, env);
 }
 
 void training_fini(struct training *training)
@@ -157,22 +187,36 @@ bool spool_is_empty(const struct dvg_daemon *d)
     return empty;
 }
 
-void spool_await_empty(const struct dvg_daemon *d)
+bool spool_try_await_empty(const struct dvg_daemon *d)
 {
-    if (spool_is_empty(d))
-        return;
-    int fd = inotify_init1(IN_CLOEXEC);
-    assert_true(fd >= 0);
-    assert_true(inotify_add_watch(fd, d->spool, IN_DELETE | IN_MOVE) >= 0);
-    while (!spool_is_empty(d)) {
-        struct pollfd poller = {.fd = fd, .events = POLLIN};
+    int watch = inotify_init1(IN_CLOEXEC);
+    int daemon = pidfd_open(d->pid, 0);
+    bool ended = false;
+    assert_true(watch >= 0 && daemon >= 0);
+    mkdir(d->spool, 0700);
+    assert_true(inotify_add_watch(watch, d->spool, IN_DELETE | IN_MOVE) >= 0);
+    while (!ended && !spool_is_empty(d)) {
+        struct pollfd fds[2] = {{.fd = watch, .events = POLLIN}, {.fd = daemon, .events = POLLIN}};
         char events[4096];
-        if (poll(&poller, 1, DVG_FIXTURE_WAIT_MS) != 1 || read(fd, events, sizeof(events)) <= 0) {
+        if (poll(fds, 2, DVG_FIXTURE_WAIT_MS) <= 0) {
             dvg_daemon_print_log(d);
             fail_msg("spool files stay in %s", d->spool);
         }
+        if (fds[0].revents)
+            assert_true(read(watch, events, sizeof(events)) > 0);
+        ended = fds[1].revents != 0;
     }
-    close(fd);
+    close(watch);
+    close(daemon);
+    return !ended;
+}
+
+void spool_await_empty(const struct dvg_daemon *d)
+{
+    if (!spool_try_await_empty(d)) {
+        dvg_daemon_print_log(d);
+        fail_msg("the daemon ended with spool files left in %s", d->spool);
+    }
 }
 
 /* ---- the daemon ------------------------------------------------------------------------------ */
@@ -292,8 +336,10 @@ void store_check_training(const struct dvg_daemon *d, const char *whole, const c
     int status = dvg_process_status(&p);
     if (status == 0 && !all)
         fail_msg("%s lost something, and first-diff says it is the same: %s", name, p.out);
-    if (status != 0 && (status != 2 || expect_whole))
+    if (status != 0 && (status != 2 || expect_whole)) {
+        dvg_daemon_print_log(d);
         fail_msg("%s against %s: first-diff %d (open %d, close %d, dropped %d): %s%s", name, whole,
                  status, training->opened, training->closed, (int)training->dropped, p.out, p.err);
+    }
     dvg_process_fini(&p);
 }

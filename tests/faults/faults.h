@@ -59,8 +59,26 @@ enum {
     TRAINING_FLUSH_MS = 150,
 };
 
-/* Runs the trainer to its end; `env` may be NULL, `fault_step` -1. */
+struct training_plan {
+    const char *name;
+    int steps;
+    int flush_every;
+    int flush_ms;   /* from 1000 on, also after a flush that was in vain */
+    int fault_step; /* -1: none */
+};
+#define TRAINING_PLAN_INIT                                                                         \
+    {                                                                                              \
+        .steps = TRAINING_STEPS, .flush_every = TRAINING_FLUSH_EVERY,                              \
+        .flush_ms = TRAINING_FLUSH_MS, .fault_step = -1,                                           \
+    }
+
+/* Runs the trainer to its end; `env` may be NULL. */
+void training_run_plan(struct training *ret, const struct training_plan *plan,
+                       const char *const *env);
+/* The same of a short training; `fault_step` may be -1. */
 void training_run(struct training *ret, const char *name, const char *const *env, int fault_step);
+/* In the background; training_read has what it wrote to `log`. */
+pid_t training_start(const struct training_plan *plan, const char *const *env, const char *log);
 /* Reads what a trainer wrote. */
 void training_read(struct training *ret, const char *text);
 void training_fini(struct training *training);
@@ -68,7 +86,9 @@ void training_fini(struct training *training);
 /* Training ended with status 0 and the result that it has with nothing recorded. */
 void training_check_unharmed(const struct training *training, const char *what);
 
-/* Waits until no spool file is left: a running daemon has taken them all. */
+/* Waits until no spool file is left: a running daemon has taken them all. False: the daemon ended before. */
+bool spool_try_await_empty(const struct dvg_daemon *d);
+/* The same of a daemon that must not end. */
 void spool_await_empty(const struct dvg_daemon *d);
 bool spool_is_empty(const struct dvg_daemon *d);
 

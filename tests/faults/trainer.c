@@ -20,7 +20,7 @@
 
 #include <diverge/macros.h>
 
-enum { INPUTS = 16, OUTPUTS = 8, BATCH = 4, OPS = 12 };
+enum { INPUTS = 16, OUTPUTS = 8, BATCH = 4, OPS = 12, PATIENT_MS = 1000 };
 
 static float weight[OUTPUTS][INPUTS];
 static float momentum[OUTPUTS][INPUTS];
@@ -147,7 +147,7 @@ static void flush(struct trainer *t, uint64_t k)
     struct diverge_session_stats stats = {0};
     int rc = diverge_flush(t->session, t->flush_ms);
     diverge_session_stats(t->session, &stats);
-    if (rc)
+    if (rc && t->flush_ms < PATIENT_MS)
         t->flush_ms = 0; /* not again for every step */
     say("step %" PRIu64 " %d %" PRIu64 " %" PRIu64 "\n", k, rc, stats.dropped, stats.committed);
 }
