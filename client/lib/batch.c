@@ -95,7 +95,7 @@ int diverge_batch(struct diverge_lane *lane, const char *name, const struct dive
     size_t count = (size_t)view->sizes[0];
     uint64_t *checksums = count <= ROWS_ON_STACK ? small : malloc(count * sizeof *checksums);
     if (!checksums)
-        return DIVERGE_ENOMEM;
+        return dvg_lane_lose(lane, DIVERGE_TIER_PULSE);
     rc = row_checksums(view, checksums);
     if (!rc)
         rc = record_digests(lane, name, DIVERGE_SUFFIX_ROWS, DIVERGE_SUFFIX_ROWS_SET, checksums,

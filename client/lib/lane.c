@@ -394,6 +394,15 @@ int dvg_lane_take(struct diverge_lane *lane, struct dvg_draft *draft, diverge_re
     return rc;
 }
 
+int dvg_lane_lose(struct diverge_lane *lane, uint8_t tier)
+{
+    dvg_biased_take(&lane->lock);
+    uint32_t depth = atomic_load_explicit(&lane->depth, memory_order_relaxed);
+    int rc = drop(lane, &lane->calls[depth], tier, DIVERGE_ENOMEM);
+    dvg_biased_release(&lane->lock);
+    return rc;
+}
+
 int dvg_lane_take_outside(struct diverge_lane *lane, struct dvg_draft *draft)
 {
     dvg_biased_take(&lane->lock);

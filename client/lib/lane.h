@@ -67,7 +67,9 @@ struct dvg_draft {
 
 /* Takes the record: 0 with *ret_ref (may be NULL), EINVAL, ENOMEM, ELIMIT, EDROPPED, ECLOSED. */
 int dvg_lane_take(struct diverge_lane *lane, struct dvg_draft *draft, diverge_ref_t *ret_ref);
-/* The same at calls[0], whatever op is open. */
+/* Counts a record that there was no memory for before it came to this; ENOMEM. */
+int dvg_lane_lose(struct diverge_lane *lane, uint8_t tier);
+/* The same as dvg_lane_take at calls[0], whatever op is open. */
 int dvg_lane_take_outside(struct diverge_lane *lane, struct dvg_draft *draft);
 
 int dvg_lane_new(struct diverge_session *session, const char *name, size_t ring_bytes,

@@ -186,7 +186,7 @@ int diverge_reserve(struct diverge_lane *lane, const struct diverge_observation 
     }
     uint64_t token = dvg_deferred_take(&lane->session->deferred);
     if (!token)
-        return DIVERGE_ENOMEM;
+        return dvg_lane_lose(lane, tier);
     struct dvg_value value = {0};
     diverge_ref_t ref = 0;
     struct dvg_draft draft = {
