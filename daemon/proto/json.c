@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,8 +88,10 @@ static int check_unique(const cJSON *object, const char **ret_why)
     if (n < 2)
         return 0;
     const char **names = malloc(n * sizeof(*names));
-    if (!names)
+    if (!names) {
+        *ret_why = "out of memory";
         return DIVERGE_ENOMEM;
+    }
     size_t at = 0;
     cJSON_ArrayForEach(child, object) names[at++] = child->string;
     qsort(names, n, sizeof(*names), compare_names);
@@ -119,6 +122,22 @@ static int check_tree(const cJSON *item, const char **ret_why)
     return rc;
 }
 
+/* cJSON does not say whether it failed for the text or for want of memory: its allocations do. */
+static _Thread_local bool no_memory;
+static pthread_once_t hooked = PTHREAD_ONCE_INIT;
+
+static void *watched_malloc(size_t size)
+{
+    void *memory = malloc(size);
+    no_memory = no_memory || !memory;
+    return memory;
+}
+
+static void set_hooks(void)
+{
+    cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = watched_malloc, .free_fn = free});
+}
+
 static int parse(struct dvg_bytes text, cJSON **ret, const char **ret_why)
 {
     if (text.size > JSON_SIZE_MAX) {
@@ -133,8 +152,12 @@ static int parse(struct dvg_bytes text, cJSON **ret, const char **ret_why)
     if (rc)
         return rc;
     const char *end = NULL;
+    pthread_once(&hooked, set_hooks);
+    no_memory = false;
     cJSON *root = cJSON_ParseWithLengthOpts((const char *)text.data, text.size, &end, false);
-    *ret_why = "not one JSON object";
+    *ret_why = no_memory ? "out of memory" : "not one JSON object";
+    if (!root && no_memory)
+        return DIVERGE_ENOMEM;
     if (!root)
         return DIVERGE_EPROTO;
     rc = cJSON_IsObject(root) && only_space(text, (size_t)(end - (const char *)text.data))

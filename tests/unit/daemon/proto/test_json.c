@@ -2,6 +2,7 @@
 
 #include "daemon/proto/json.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,6 +12,8 @@
 #include <cmocka.h>
 
 #include <diverge/error.h>
+
+#include "tests/support/fault.h"
 
 static int parse_bytes(const void *bytes, size_t size, cJSON **ret)
 {
@@ -224,6 +227,26 @@ static void printing_stops_at_the_cap(void **state)
     cJSON_Delete(object);
 }
 
+/* Or a daemon short of memory would refuse for good what it could take a moment later. */
+static void want_of_memory_is_no_malformed_text(void **state)
+{
+    (void)state;
+    struct dvg_fault_sweep sweep = {.kind = DVG_FAULT_ALLOC, .error = ENOMEM};
+    static const char text[] = "{\"a\": [1, \"b\", {\"c\": null}], \"d\": \"e\"}";
+    const struct dvg_bytes bytes = {.data = (const uint8_t *)text, .size = sizeof(text) - 1};
+    while (dvg_fault_sweep_next(&sweep)) {
+        cJSON *json = NULL;
+        const char *why = NULL;
+        int rc = json_parse(bytes, &json, &why);
+        dvg_fault_disarm();
+        assert_int_equal(rc, dvg_fault_fired() ? DIVERGE_ENOMEM : 0);
+        if (rc)
+            assert_string_equal(why, "out of memory");
+        cJSON_Delete(json);
+    }
+    assert_true(sweep.rounds > 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,6 +259,7 @@ int main(void)
         cmocka_unit_test(numbers_that_are_no_exact_u64_are_refused),
         cmocka_unit_test(integers_of_64_bits_round_trip),
         cmocka_unit_test(printing_stops_at_the_cap),
+        cmocka_unit_test(want_of_memory_is_no_malformed_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
