@@ -57,25 +57,34 @@ void queue_push(struct queue *queue, struct batch *batch)
     int line = batch->kind == BATCH_CONTROL || batch->kind == BATCH_PING ? 0 : 1;
     batch->next = NULL;
     pthread_mutex_lock(&queue->mutex);
+    batch->number = queue->pushed++;
     *queue->end[line] = batch;
     queue->end[line] = &batch->next;
     pthread_cond_signal(&queue->filled);
     pthread_mutex_unlock(&queue->mutex);
 }
 
+/* The line whose first batch is next. */
+static int next_line(const struct queue *queue, bool urgent_only)
+{
+    const struct batch *urgent = queue->first[0];
+    const struct batch *other = queue->first[1];
+    if (urgent_only || !other)
+        return 0;
+    return urgent && (urgent->kind == BATCH_PING || urgent->number < other->number) ? 0 : 1;
+}
+
 static struct batch *take(struct queue *queue, bool urgent_only)
 {
-    for (int line = 0; line < (urgent_only ? 1 : 2); line++) {
-        struct batch *batch = queue->first[line];
-        if (!batch)
-            continue;
-        queue->first[line] = batch->next;
-        if (!batch->next)
-            queue->end[line] = &queue->first[line];
-        batch->next = NULL;
-        return batch;
-    }
-    return NULL;
+    int line = next_line(queue, urgent_only);
+    struct batch *batch = queue->first[line];
+    if (!batch)
+        return NULL;
+    queue->first[line] = batch->next;
+    if (!batch->next)
+        queue->end[line] = &queue->first[line];
+    batch->next = NULL;
+    return batch;
 }
 
 struct batch *queue_pop(struct queue *queue, bool urgent_only, uint64_t deadline_ns)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loop thread → writer thread: batches of frames and requests, in order of arrival. Two lines:
- * urgent ones (control requests, pings) are taken first, so that a full disk, which blocks the
- * other line, can be helped.
+ * Loop thread → writer thread: batches of frames and requests, in order of arrival: what a control
+ * request reads or changes is behind all that came before it, a connection's end too. Two lines, so
+ * that a full disk, which blocks that of the frames, can be helped by a request; pings pass
+ * everything.
  *
  * The bound is kept by the loop (server.c counts what is out and stops reading), so a push never
  * blocks.
@@ -27,16 +28,17 @@ struct link {
 
 enum batch_kind {
     BATCH_FRAMES,  /* whole frames of one connection */
-    BATCH_CONTROL, /* one CONTROL_REQUEST frame; urgent */
+    BATCH_CONTROL, /* one CONTROL_REQUEST frame; in the urgent line */
     BATCH_CLOSED,  /* the connection is gone: the writer answers by letting go of the link */
     BATCH_SCAN,    /* spool files may have come */
-    BATCH_PING,    /* is the writer alive; urgent */
+    BATCH_PING,    /* is the writer alive; in the urgent line */
     BATCH_STOP,    /* nothing comes after it */
 };
 
 /* The loop's until pushed, then the writer's. */
 struct batch {
     struct batch *next;
+    uint64_t number; /* of arrival, by queue_push */
     enum batch_kind kind;
     struct link *link;
     size_t size;
@@ -50,6 +52,7 @@ struct batch *batch_new(enum batch_kind kind, struct link *link, const void *dat
 struct queue {
     pthread_mutex_t mutex; /* leaf: nothing else is locked under it */
     pthread_cond_t filled;
+    uint64_t pushed; /* batches so far */
     struct batch *first[2]; /* [0] urgent */
     struct batch **end[2];
 };

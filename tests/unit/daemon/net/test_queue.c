@@ -43,22 +43,38 @@ static void expect(bool urgent_only, const char *text)
     free(batch);
 }
 
-static void batches_keep_their_order_and_urgent_ones_pass(void **state)
+/* Whoever asks after a connection has ended finds that it has. */
+static void requests_keep_their_place_among_the_others(void **state)
 {
     (void)state;
     push(BATCH_FRAMES, "1");
     push(BATCH_CLOSED, "2");
-    push(BATCH_CONTROL, "a");
-    push(BATCH_STOP, "3");
+    push(BATCH_CONTROL, "3");
+    push(BATCH_CONTROL, "4");
+    push(BATCH_FRAMES, "5");
+    expect(false, "1");
+    push(BATCH_CONTROL, "6");
+    push(BATCH_STOP, "7");
+    expect(false, "2");
+    expect(false, "3");
+    expect(false, "4");
+    expect(false, "5");
+    expect(false, "6");
+    expect(false, "7");
+    expect(false, NULL);
+}
+
+static void pings_pass_the_others(void **state)
+{
+    (void)state;
+    push(BATCH_FRAMES, "1");
+    push(BATCH_PING, "a");
+    push(BATCH_FRAMES, "2");
     push(BATCH_PING, "b");
     expect(false, "a");
     expect(false, "b");
     expect(false, "1");
-    push(BATCH_FRAMES, "4");
     expect(false, "2");
-    expect(false, "3");
-    expect(false, "4");
-    expect(false, NULL);
 }
 
 static void blocked_line_still_gives_urgent_ones(void **state)
@@ -117,7 +133,8 @@ static void nothing_is_lost_between_two_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(batches_keep_their_order_and_urgent_ones_pass),
+        TEST(requests_keep_their_place_among_the_others),
+        TEST(pings_pass_the_others),
         TEST(blocked_line_still_gives_urgent_ones),
         TEST(pop_ends_at_its_deadline),
         TEST(what_is_left_is_freed),
