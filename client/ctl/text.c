@@ -37,6 +37,7 @@ static int terminal_columns(void)
 void text_init(const char *color)
 {
     const char *none = getenv("NO_COLOR");
+    const char *terminal = getenv("TERM");
 
     /* Names are UTF-8 throughout; a bare environment ("C") says nothing against showing them. */
     const char *locale = setlocale(LC_CTYPE, "");
@@ -49,7 +50,8 @@ void text_init(const char *color)
     else if (color && !strcmp(color, "never"))
         colored = false;
     else
-        colored = isatty(STDOUT_FILENO) && !(none && *none);
+        colored = isatty(STDOUT_FILENO) && !(none && *none) &&
+                  !(terminal && !strcmp(terminal, "dumb"));
 }
 
 int text_width(void)

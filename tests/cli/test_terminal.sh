@@ -44,8 +44,10 @@ expect 1 at_terminal '' "${program[@]}" "$DVG_DIVERGECTL" first-diff a b
 out_has $'\x1b[1mFirst difference:\x1b[0m'
 sed 's/\x1b\[[0-9;]*m//g' "$dir/out" >"$dir/plain"
 [[ $(wc -L <"$dir/plain") -le 60 ]] || fail 'wider than the terminal'
-expect 1 at_terminal '' "${program[@]}" NO_COLOR=1 "$DVG_DIVERGECTL" first-diff a b
-out_lacks $'\x1b'
+for plain in NO_COLOR=1 TERM=dumb; do
+    expect 1 at_terminal '' "${program[@]}" "$plain" "$DVG_DIVERGECTL" first-diff a b
+    out_lacks $'\x1b'
+done
 
 expect 130 at_terminal $'\x03' "${program[@]}" "$DVG_DIVERGECTL" run --name stopped -- "$producer" --wait
 out_has 'recorded as stopped'
