@@ -223,7 +223,8 @@ int paths_folder_private(const char *dir, struct paths_error *error)
                       dir, (unsigned long)st.st_uid, (unsigned long)geteuid());
     if (st.st_mode & 077)
         return refuse(error, DIVERGE_EPERM,
-                      "others can enter the folder %s (mode %03o); make it private: chmod 700 %s",
+                      "others can enter the folder %s (mode %03o): name another, which is made "
+                      "private, or chmod 700 %s",
                       dir, (unsigned)st.st_mode & 0777, dir);
     return 0;
 }
