@@ -17,6 +17,7 @@
 #include "client/ctl/mem.h"
 #include "client/ctl/source.h"
 #include "client/ctl/text.h"
+#include "client/lib/config.h"
 
 static const char *const level_choices[] = {"pulse", "step", "layer", "op", NULL};
 
@@ -37,6 +38,21 @@ static bool is_name(const char *name)
 
     return *name && !strchr("._-", *name) && name[strspn(name, allowed)] == '\0' &&
            strlen(name) < 120;
+}
+
+/* As libdiverge will read them; without this the job would run and say that it records nothing. */
+static int check_steps(void)
+{
+    struct diverge_options library = DIVERGE_OPTIONS_INIT;
+    struct dvg_config config;
+    struct dvg_error error;
+
+    if (setenv("DIVERGE_STEPS", options.steps, 1) != 0)
+        return ctl_fail(EX_SOFTWARE, "out of memory");
+    library.recording = "-"; /* so that it looks at no socket */
+    if (dvg_config_init(&config, &library, &error) == DIVERGE_EINVAL)
+        return ctl_fail(EX_USAGE, "%s", text_escape(error.text));
+    return EX_OK;
 }
 
 /* Takes what was not given from the run to be like. */
@@ -193,6 +209,8 @@ static int run(int argc, const char *const *argv)
                           "\"%s\" is no name for a run: letters, digits, '.', '_' and '-', the "
                           "first a letter or digit, at most 119",
                           text_escape(options.name));
+    if (!status && options.steps)
+        status = check_steps();
     if (!status)
         status = make_run_id(&run_id);
     if (status)

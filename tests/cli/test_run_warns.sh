@@ -6,6 +6,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 expect 0 ctl run -- true
 err_has 'nothing was recorded'
+expect 64 ctl run --steps 3,x -- touch "$dir/ran"
+err_has "steps '3,x': expected ranges like"
+[[ ! -e $dir/ran ]] || fail 'the job ran, with nothing to record it'
 expect 0 ctl run --name base -- "$producer"
 err_has 'recorded as base ('
 err_has '8 steps'
