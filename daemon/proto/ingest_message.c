@@ -131,9 +131,6 @@ static int open_stream(struct ingest *ingest, const struct dvg_hello *hello,
     };
     memcpy(options.stream_id, hello->stream_id, sizeof(options.stream_id));
     int rc = store_stream_open(ingest->store, &options, &connection->stream, ret_committed);
-    if (rc == DIVERGE_EEXIST)
-        return refuse(&ingest->error, rc,
-                      "this stream id belongs to another run or rank; make a new random one");
     return rc ? store_refused(ingest, rc, "the stream could not be opened") : 0;
 }
 
@@ -158,8 +155,15 @@ static int join_run(struct ingest *ingest, const struct dvg_hello *hello,
                     const struct greeting *greeting, struct ingest_connection *connection,
                     struct dvg_buffer *replies)
 {
+    /* First, so that who is refused has not changed the run, or made one. */
+    int rc = store_stream_check(ingest->store, hello->stream_id, hello->run_id, hello->rank);
+    if (rc == DIVERGE_EEXIST)
+        return refuse(&ingest->error, rc,
+                      "this stream id belongs to another run or rank; make a new random one");
+    if (rc)
+        return store_refused(ingest, rc, "the stream could not be opened");
     struct store_run run;
-    int rc = store_run_open(ingest->store, hello->run_id, greeting->name, hello->world, &run);
+    rc = store_run_open(ingest->store, hello->run_id, greeting->name, hello->world, &run);
     if (rc)
         return store_refused(ingest, rc, "the run could not be opened");
     connection->run = run.id;

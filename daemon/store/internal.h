@@ -213,6 +213,8 @@ int runs_write(struct store *store);
 void runs_written(struct store *store);
 void runs_free(struct store *store);
 int run_require(struct store *store, int64_t run); /* ENOTFOUND */
+/* 1 with the run's row, or 0: there is none of that id. */
+int run_find(struct store *store, const uint8_t run_id[16], int64_t *ret);
 struct run_state *run_state_find(struct store *store, int64_t run);
 /* The same, made when it is not there. NULL: out of memory. */
 struct run_state *run_state_get(struct store *store, int64_t run);

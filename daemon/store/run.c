@@ -138,6 +138,15 @@ static int load_run(struct store *store, const uint8_t run_id[16], struct run_st
     return state ? 1 : store_no_memory(store);
 }
 
+int run_find(struct store *store, const uint8_t run_id[16], int64_t *ret)
+{
+    struct run_state *state = find_by_run_id(store, run_id);
+    int rc = state ? 1 : load_run(store, run_id, &state);
+    if (rc == 1)
+        *ret = state->id;
+    return rc;
+}
+
 static int new_run(struct store *store, const uint8_t run_id[16], const char *name, uint32_t world,
                    struct run_state **ret)
 {

@@ -334,6 +334,12 @@ static void track_gap(struct track *track, uint64_t segment)
     track->has_gap = true;
 }
 
+/* Sums that peers can make grow stay in what the file can hold. */
+static uint64_t saturated(uint64_t a, uint64_t b)
+{
+    return b > INT64_MAX - a ? INT64_MAX : a + b;
+}
+
 static void track_add(struct track *track, const struct pending_segment *row)
 {
     track->present = track->dirty = true;
@@ -344,7 +350,7 @@ static void track_add(struct track *track, const struct pending_segment *row)
     track->last = row->segment;
     track->segments++;
     track->records += row->records;
-    track->dropped += row->dropped;
+    track->dropped = saturated(track->dropped, row->dropped);
     if (row->flags & (SEGMENT_LOST | SEGMENT_UNREAD))
         track_gap(track, row->segment);
 }

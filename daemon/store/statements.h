@@ -56,11 +56,11 @@
       "SELECT r.id, r.run_id, r.name, r.status, r.started_unix_us, coalesce(r.ended_unix_us, 0),"  \
       " r.world, r.pinned,"                                                                        \
       " (SELECT count(DISTINCT rank) FROM streams WHERE run = r.id),"                              \
-      " (SELECT coalesce(sum(t.records), 0) FROM streams AS s JOIN tracks AS t ON t.stream = s.id" \
+      " (SELECT total(t.records) FROM streams AS s JOIN tracks AS t ON t.stream = s.id"            \
       "  WHERE s.run = r.id),"                                                                     \
-      " (SELECT coalesce(sum(t.dropped), 0) FROM streams AS s JOIN tracks AS t ON t.stream = s.id" \
+      " (SELECT total(t.dropped) FROM streams AS s JOIN tracks AS t ON t.stream = s.id"            \
       "  WHERE s.run = r.id)"                                                                      \
-      " + (SELECT coalesce(sum(dropped), 0) FROM streams WHERE run = r.id),"                       \
+      " + (SELECT total(dropped) FROM streams WHERE run = r.id),"                                  \
       " (SELECT max(t.last_segment) FROM streams AS s JOIN tracks AS t ON t.stream = s.id"         \
       "  WHERE s.run = r.id)"                                                                      \
       " FROM runs AS r ORDER BY r.started_unix_us DESC, r.id DESC")                                \
@@ -73,7 +73,7 @@
                     " ORDER BY key, rank")                                                         \
     X(TOTALS, "SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM chunks),"                 \
               " (SELECT count(*) FROM layouts), (SELECT count(*) FROM sites),"                     \
-              " (SELECT coalesce(sum(records), 0) FROM tracks)")                                   \
+              " (SELECT total(records) FROM tracks)")                                              \
     /* Two look-ups in the index; min and max in one query would walk all of the track. */         \
     X(TRACK_RANGE, "SELECT (SELECT min(segment) FROM segments WHERE stream = ?1 AND tier = ?2),"   \
                    " (SELECT max(segment) FROM segments WHERE stream = ?1 AND tier = ?2)")         \

@@ -86,6 +86,11 @@ struct store_stream_options {
     uint32_t peer_uid;
     int32_t peer_pid;
 };
+/* Whether a stream of that id may be of that run and rank: 0, or EEXIST when it belongs to another.
+ * Changes nothing. */
+int store_stream_check(struct store *store, const uint8_t stream_id[16], const uint8_t run_id[16],
+                       uint32_t rank);
+
 /*
  * Opens a new stream or one that is known (its open segments are loaded again). *committed_seq: the
  * last sequence number in the store. EEXIST: the stream id belongs to another run or rank; EBUSY:

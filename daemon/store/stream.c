@@ -159,6 +159,32 @@ static int make_state(struct store *store, const struct store_stream_options *op
     return 0;
 }
 
+int store_stream_check(struct store *store, const uint8_t stream_id[16], const uint8_t run_id[16],
+                       uint32_t rank)
+{
+    struct stream_state found = {0};
+    const struct stream_state *state = find_state(store, stream_id);
+    if (!state) {
+        sqlite3_stmt *statement = database_statement(&store->db, STATEMENT_STREAM_FIND);
+        if (!statement)
+            return store_failed(store, store->db.failure);
+        sqlite3_bind_blob(statement, 1, stream_id, 16, SQLITE_STATIC);
+        int rc = database_step(&store->db, statement);
+        if (rc != 1)
+            return rc ? store_failed(store, rc) : 0;
+        read_stream(&found, statement);
+        sqlite3_reset(statement);
+        state = &found;
+    }
+    int64_t run = 0;
+    int rc = run_find(store, run_id, &run);
+    if (rc < 0)
+        return rc;
+    if (rc == 0 || state->run != run || state->rank != rank)
+        return store_fail(store, DIVERGE_EEXIST, "the stream id belongs to another run or rank");
+    return 0;
+}
+
 /* A stream that is in memory already: its own, not taken by a connection that is as new. */
 static int check_state(struct store *store, const struct stream_state *state,
                        const struct store_stream_options *options)

@@ -372,10 +372,21 @@ static void a_stream_belongs_to_one_run_and_rank(void **state)
     other = first_hello;
     other.epoch = 2;
     other.rank = 1;
+    other.world = 4;
     assert_int_equal(lab_hello(lab, 3, &other, NULL), DIVERGE_EEXIST);
-    /* The one that has it is unharmed. */
+    /* The one that has it is unharmed, and its run too; none was made. */
     assert_int_equal(lab_part(lab, 1, 1, &(struct lab_part){.segment = 2, .count = 4}), 0);
     lab_assert_acked(lab, 1, 1);
+    assert_int_equal(lab_bye(lab, 1, 2), 0);
+    lab_assert_acked(lab, 1, 2);
+    assert_int_equal(lab_number(lab, "SELECT count(*) FROM runs"), 1);
+    assert_int_equal(lab_number(lab, "SELECT world FROM runs"), 1);
+    /* Nor when the stream is only in the file. */
+    lab_restart(lab);
+    assert_int_equal(lab_hello(lab, 4, &other, NULL), DIVERGE_EEXIST);
+    assert_int_equal(ingest_commit(lab->ingest), 0);
+    assert_int_equal(lab_number(lab, "SELECT world FROM runs"), 1);
+    lab_assert_text(lab, "SELECT status FROM runs", "complete");
 }
 
 static void a_connection_lost_without_bye_makes_the_run_lost(void **state)

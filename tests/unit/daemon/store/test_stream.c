@@ -376,6 +376,36 @@ static void counts_that_do_not_match_are_a_gap(void **state)
     reader_close(reader);
 }
 
+/* The sum of what peers count does not fit in 64 bits: runs are listed all the same. */
+static void absurd_counts_are_summed_up(void **state)
+{
+    (void)state;
+    struct recording recording;
+    recording_begin(&recording, fixture.store,
+                    &(struct recording_options){.name = "r", .records = 1}, NULL);
+    for (uint64_t segment = 0; segment < 8; segment++) {
+        struct dvg_end end = {.segment = segment, .wanted = 0x1f};
+        for (int tier = 0; tier < DIVERGE_TIER_COUNT; tier++)
+            end.dropped[tier] = DVG_SEGMENT_MAX;
+        assert_int_equal(store_segment_seal(recording.stream, &end), 0);
+    }
+    assert_int_equal(store_stream_end(recording.stream, DIVERGE_OUTCOME_COMPLETE, DVG_SEGMENT_MAX),
+                     0);
+    assert_int_equal(store_commit(fixture.store), 0);
+    struct reader *reader = fixture_reader(&fixture);
+    struct reader_run *runs = NULL;
+    size_t count = 0;
+    assert_int_equal(reader_runs(reader, &runs, &count), 0);
+    assert_int_equal(count, 1);
+    assert_true(runs[0].dropped == INT64_MAX);
+    free(runs);
+    const struct trace_run *trace = NULL;
+    assert_int_equal(reader_load(reader, recording.run, &trace), 0);
+    for (int tier = 0; tier < DIVERGE_TIER_COUNT; tier++)
+        assert_true(trace->streams[0].tiers[tier].dropped == INT64_MAX);
+    reader_close(reader);
+}
+
 static void wanted_tiers_get_a_row_without_records(void **state)
 {
     (void)state;
@@ -584,6 +614,7 @@ int main(void)
         TEST(what_a_former_connection_sent_is_not_asked_for_again),
         TEST(the_newest_stream_of_a_rank_stands_for_it),
         TEST(counts_that_do_not_match_are_a_gap),
+        TEST(absurd_counts_are_summed_up),
         TEST(wanted_tiers_get_a_row_without_records),
         TEST(sealed_segments_and_older_ones_take_nothing),
         TEST(lanes_are_put_together_by_name_whatever_came_first),
