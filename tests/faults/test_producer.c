@@ -111,7 +111,6 @@ CASE(memory_fails_alone, false, .kind = "alloc", .error = "ENOMEM", .dense = 40,
 CASE(writes_fail_alone, false, .kind = "write", .error = "EIO", .dense = 100, .quick = 2)
 CASE(disk_is_full_alone, false, .kind = "write", .error = "ENOSPC", .on = true, .dense = 100,
      .quick = 2)
-CASE(resizes_fail_alone, false, .kind = "resize", .error = "ENOSPC", .dense = 100, .quick = 0)
 CASE(reads_fail_alone, false, .kind = "read", .error = "EIO", .dense = 100, .quick = 1)
 CASE(opens_fail_alone, false, .kind = "open", .error = "EMFILE", .dense = 100, .quick = 2)
 CASE(dies_at_a_write_alone, false, .kind = "write", .error = "KILL", .dense = 100, .quick = 1)
@@ -124,8 +123,8 @@ int main(int argc, char **argv)
         TEST(sends_stay_broken), TEST(sends_are_interrupted), TEST(reads_fail),
         TEST(opens_fail),        TEST(opens_stay_broken),     TEST(threads_fail),
         TEST(dies_at_a_send),    TEST(dies_at_an_allocation), TEST(memory_fails_alone),
-        TEST(writes_fail_alone), TEST(disk_is_full_alone),    TEST(resizes_fail_alone),
-        TEST(reads_fail_alone),  TEST(opens_fail_alone),      TEST(dies_at_a_write_alone),
+        TEST(writes_fail_alone), TEST(disk_is_full_alone),    TEST(reads_fail_alone),
+        TEST(opens_fail_alone),  TEST(dies_at_a_write_alone),
     };
     faults_set_tier(argc, argv);
     return cmocka_run_group_tests(tests, NULL, NULL);
