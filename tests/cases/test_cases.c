@@ -15,6 +15,7 @@
 #include <cJSON.h>
 #include <cmocka.h>
 
+#include "tests/integration/watch.h"
 #include "tests/support/daemon_fixture.h"
 
 static struct dvg_daemon the_daemon;
@@ -432,7 +433,13 @@ static void control_4_an_overflowed_spool_is_unverified(void **state)
     dvg_process_run(&process, argv, environment);
     assert_int_equal(dvg_process_status(&process), 0);
     dvg_process_fini(&process);
+    char path[300];
+    assert_true(watch_find_spool(the_daemon.spool, path, sizeof(path)));
+    struct watch watch;
+    watch_open(&watch, the_daemon.spool);
     dvg_daemon_start(&the_daemon, NULL, NULL);
+    watch_until_gone(&watch, path);
+    watch_close(&watch);
     expect_unverified("c4full", "c4spool");
 }
 
