@@ -285,7 +285,12 @@ static void count_one_sided(struct engine *engine, const struct outcome *outcome
 
 /* ---- reasons -------------------------------------------------------------------------------- */
 
-static const char *const SIDE_NAMES[SIDES] = {"A", "B"};
+static const char *side_name(const struct engine *engine, int side)
+{
+    static const char *const names[SIDES] = {"A", "B"};
+    const char *said = engine->options->names[side];
+    return said ? said : names[side];
+}
 
 static uint64_t end_of(const struct engine *engine, const struct pairing *pairing, int side)
 {
@@ -310,7 +315,7 @@ static bool is_beyond(const struct engine *engine, const struct pairing *pairing
 static void reason_about_end(struct engine *engine, int side, const struct pairing *pairing)
 {
     const struct trace_stream *stream = pairing->stream[side];
-    const char *name = SIDE_NAMES[side];
+    const char *name = side_name(engine, side);
     if (is_beyond(engine, pairing, end_of(engine, pairing, side)))
         return;
     if (!stream->ended)
@@ -326,7 +331,7 @@ static void reason_about_end(struct engine *engine, int side, const struct pairi
 static void reason_about_stream(struct engine *engine, int side, const struct pairing *pairing)
 {
     const struct trace_stream *stream = pairing->stream[side];
-    const char *name = SIDE_NAMES[side];
+    const char *name = side_name(engine, side);
     uint64_t dropped = stream->dropped, unread = 0;
     bool gap = false;
     /* Evidence is no difference, but a run that lost some of it is not whole. */
@@ -367,9 +372,11 @@ static void reason_about_length(struct engine *engine, const struct pairing *pai
     a = a < wanted ? a : wanted;
     b = b < wanted ? b : wanted;
     if (a != b)
-        engine_reason(engine, pool_format(engine->keep, "rank %u of A goes to %s, of B to %s",
-                                          pairing->rank, segment_text(&engine->scratch, a),
-                                          segment_text(&engine->scratch, b)));
+        engine_reason(engine,
+                      pool_format(engine->keep, "rank %u of %s goes to %s, of %s to %s",
+                                  pairing->rank, side_name(engine, SIDE_A),
+                                  segment_text(&engine->scratch, a), side_name(engine, SIDE_B),
+                                  segment_text(&engine->scratch, b)));
 }
 
 static void reason_about_rank(struct engine *engine, const struct outcome *outcome)
@@ -524,8 +531,9 @@ static bool same_fingerprint(struct engine *engine, const struct trace_stream *a
         return true;
     engine_reason(engine, pool_format(engine->keep,
                                       "rank %u: fingerprints are of another kind: "
-                                      "%s in A, %s in B",
-                                      a->rank, a->fingerprint_id, b->fingerprint_id));
+                                      "%s in %s, %s in %s",
+                                      a->rank, a->fingerprint_id, side_name(engine, SIDE_A),
+                                      b->fingerprint_id, side_name(engine, SIDE_B)));
     return false;
 }
 
@@ -537,15 +545,15 @@ static void reason_about_missing(struct engine *engine, int side)
         uint32_t rank = other->streams[i].rank;
         if (is_wanted(engine, rank) && !stream_of(run, rank))
             engine_reason(engine, pool_format(engine->keep, "rank %u of %s was not recorded", rank,
-                                              SIDE_NAMES[side]));
+                                              side_name(engine, side)));
     }
     if (engine->options->rank < 0 && run->world > run->n_streams)
         engine_reason(engine, pool_format(engine->keep, "%s declared %u ranks, %u were recorded",
-                                          SIDE_NAMES[side], run->world, run->n_streams));
+                                          side_name(engine, side), run->world, run->n_streams));
     if (engine->options->rank >= 0 &&
         (engine->options->rank > UINT32_MAX || !stream_of(run, (uint32_t)engine->options->rank)))
         engine_reason(engine, pool_format(engine->keep, "rank %lld of %s was not recorded",
-                                          (long long)engine->options->rank, SIDE_NAMES[side]));
+                                          (long long)engine->options->rank, side_name(engine, side)));
 }
 
 static void compare_rank(struct engine *engine, struct outcome *outcome)
@@ -769,7 +777,8 @@ void compare_runs(struct engine *engine)
     struct engine_answer *answer = engine->answer;
     const struct trace_run *a = engine->sides[SIDE_A].run, *b = engine->sides[SIDE_B].run;
     size_t count;
-    environment_compare(engine, a, b);
+    if (!engine->options->place_only)
+        environment_compare(engine, a, b);
     struct outcome *outcomes = compare_ranks(engine, &count);
     for (int side = 0; side < SIDES; side++)
         reason_about_missing(engine, side);
@@ -785,6 +794,10 @@ void compare_runs(struct engine *engine)
     struct outcome *first = choose_first(engine, outcomes, count);
     settle_result(engine, first != NULL);
     set_agreement(engine, outcomes, count);
+    answer->first = first ? first->finding : NULL;
+    answer->after_gap = first && first->after_gap;
+    if (engine->options->place_only)
+        return;
     if (first)
         explain(engine, first);
     for (size_t i = 0; i < count; i++)

@@ -12,6 +12,13 @@
 
 #include "daemon/engine/trace.h"
 
+/* Another execution of the same job as A or B: what the two differ in is noise. */
+struct engine_repeat {
+    const struct trace_source *source;
+    const struct trace_run *run;
+};
+enum { ENGINE_MAX_REPEATS = 8 }; /* of each side; further ones are not read */
+
 struct engine_options {
     int64_t rank;          /* only this rank; -1: all */
     uint64_t first_step;   /* compare steps [first_step, last_step] only */
@@ -19,10 +26,17 @@ struct engine_options {
     int64_t offset;        /* B's boundary 0 is A's boundary `offset`; INT64_MIN: find it */
     bool strict_structure; /* structural notes count as differences */
     bool all;              /* go on past the first origin: list the following ones in `also` */
+    bool place_only;       /* the first difference alone: no verdict, loss or environment */
     size_t max_notes;      /* cap of `structure` and `also` [100] */
+    const char *names[2];  /* what reasons call the sides; NULL: A and B */
     /* rename sites of B before comparing: pairs (from, to) of scope or name prefixes */
     const char *const (*map)[2];
     size_t n_map;
+    /* noise: see noise.h */
+    const struct engine_repeat *repeats[2]; /* of A and of B */
+    size_t n_repeats[2];
+    double tolerance;  /* relative difference that is no difference; 0: none */
+    bool excuse_noise; /* with nothing beyond noise the result is ENGINE_WITHIN_NOISE */
     /* progress of a scan, may be NULL: called now and then; false cancels (DIVERGE_ECLOSED) */
     bool (*progress)(void *ctx, uint64_t done, uint64_t total);
     void *progress_ctx;
@@ -114,6 +128,36 @@ struct engine_verdict {
     size_t n_next;
 };
 
+/* How far apart the sides of one finding are, and how far that may be. NaN: unknown. */
+struct engine_judgement {
+    double distance; /* relative to the larger of the two; by statistics: at least this */
+    double allowed;  /* likewise */
+    bool sketched;   /* from sketches; else from statistics, or exact for a number */
+    const char *why; /* what decided: "noise", "tolerance", "rounding", "exact", … */
+    const char *band; /* NULL: none; what precision errs by as much (bands.h) */
+};
+
+struct engine_growth { /* the state at a boundary, all of its floating-point tensors together */
+    uint64_t boundary;
+    double rel_l2;
+    double noise;  /* the same between A and its repeats, the largest; NaN: no repeats */
+    bool sketched; /* else at least that, from statistics */
+};
+
+struct engine_noise {
+    bool known;       /* there are repeats or a tolerance: the rest is set */
+    size_t repeats;   /* of A, used */
+    double margin;    /* the envelope of so few repeats is widened by this factor */
+    uint64_t through; /* segment up to which every difference was judged */
+    bool complete;    /* that is the end of what was compared */
+    uint64_t records; /* looked at, one by one */
+    uint64_t noisy;   /* of them, those in which a repeat differs from A */
+    bool statistics;  /* some were judged without sketches */
+    struct engine_judgement first, beyond; /* of answer->first and ->beyond_noise */
+    struct engine_growth *growth;
+    size_t n_growth;
+};
+
 struct engine_answer {
     enum engine_result result;
     struct {
@@ -125,7 +169,9 @@ struct engine_answer {
     bool bracket_has_last;
     uint64_t bracket_last_equal, bracket_first_differ; /* segment indices */
     struct engine_finding *first;                      /* NULL: none */
+    bool after_gap; /* records before it are missing: it is the first observed */
     struct engine_finding *beyond_noise;               /* NULL: none */
+    struct engine_noise noise;
     struct engine_finding **candidates;                /* one a rank that differs */
     size_t n_candidates;
     struct engine_verdict verdict;
