@@ -31,6 +31,12 @@ void answer_environment(FILE *file, const struct engine_answer *answer, int widt
 void answer_emit(struct emit *emit, const struct engine_answer *answer,
                  const struct answer_runs *runs);
 void answer_emit_environment(struct emit *emit, const struct engine_answer *answer);
+void answer_emit_verdict(struct emit *emit, const struct engine_verdict *verdict);
+/* NULL: null. */
+void answer_emit_finding(struct emit *emit, const char *key,
+                         const struct engine_finding *finding);
+/* Members "at" and "step" of an object. */
+void answer_emit_place(struct emit *emit, uint64_t segment);
 void answer_emit_run(struct emit *emit, const char *key, const struct trace_run *run);
 
 /*
@@ -38,6 +44,9 @@ void answer_emit_run(struct emit *emit, const char *key, const struct trace_run 
  */
 void answer_emit_site(struct emit *emit, const struct trace_site *site);
 void answer_emit_side(struct emit *emit, const struct engine_side *side);
+
+/* "step 2, forward, record 12: mm, output 0": a place in a line; `ranks` of the run. */
+const char *answer_brief(const struct engine_finding *finding, uint64_t ranks);
 
 /*
  * A record's value for a person: checksum, number, "absent", "unread"; and its type. Used by show

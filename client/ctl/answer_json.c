@@ -124,7 +124,7 @@ static void emit_pair(struct emit *emit, const char *key, const struct engine_fi
 
 /* ---- findings ------------------------------------------------------------------------------- */
 
-static void emit_place(struct emit *emit, uint64_t segment)
+void answer_emit_place(struct emit *emit, uint64_t segment)
 {
     emit_string(emit, "at", segment == 0 ? "init" : segment % 2 ? "boundary" : "step");
     emit_u64(emit, "step", segment == 0 ? 0 : (segment - 1) / 2);
@@ -207,7 +207,7 @@ static void emit_finding(struct emit *emit, const char *key, const struct engine
     const char *source = or_null(finding->a.source);
 
     emit_object(emit, key);
-    emit_place(emit, finding->segment);
+    answer_emit_place(emit, finding->segment);
     emit_u64(emit, "rank", finding->rank);
     emit_u64(emit, "seq", finding->order);
     answer_emit_site(emit, finding->site);
@@ -224,6 +224,11 @@ static void emit_finding(struct emit *emit, const char *key, const struct engine
     if (runs)
         emit_counters(emit, runs);
     emit_object_end(emit);
+}
+
+void answer_emit_finding(struct emit *emit, const char *key, const struct engine_finding *finding)
+{
+    emit_finding(emit, key, finding, NULL);
 }
 
 static void emit_findings(struct emit *emit, const char *key,
@@ -279,7 +284,7 @@ static void emit_agreement(struct emit *emit, const struct engine_answer *answer
     emit_object_end(emit);
 }
 
-static void emit_verdict(struct emit *emit, const struct engine_verdict *verdict)
+void answer_emit_verdict(struct emit *emit, const struct engine_verdict *verdict)
 {
     emit_object(emit, "verdict");
     emit_string(emit, "class", verdict->class_name);
@@ -300,7 +305,7 @@ static void emit_notes(struct emit *emit, const struct engine_answer *answer)
         emit_object(emit, NULL);
         emit_string(emit, "what", note->what);
         emit_string(emit, "side", note->side == 'a' ? "a" : "b");
-        emit_place(emit, note->segment);
+        answer_emit_place(emit, note->segment);
         emit_u64(emit, "rank", note->rank);
         emit_u64(emit, "count", note->count);
         if (note->site)
@@ -337,7 +342,7 @@ void answer_emit(struct emit *emit, const struct engine_answer *answer,
     emit_finding(emit, "first", answer->first, runs);
     emit_finding(emit, "beyond_noise", answer->beyond_noise, NULL);
     emit_findings(emit, "candidates", answer->candidates, answer->n_candidates);
-    emit_verdict(emit, &answer->verdict);
+    answer_emit_verdict(emit, &answer->verdict);
     emit_notes(emit, answer);
     emit_findings(emit, "also", answer->also, answer->n_also);
     answer_emit_environment(emit, answer);

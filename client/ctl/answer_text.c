@@ -562,11 +562,11 @@ static bool is_listed(const struct engine_answer *answer, size_t at)
     return false;
 }
 
-static const char *brief(const struct engine_finding *finding)
+const char *answer_brief(const struct engine_finding *finding, uint64_t ranks)
 {
     const struct trace_site *site = finding->site;
 
-    return mem_printf("%s: %s%s%s%s%s", place(finding, 1), text_escape(site->op),
+    return mem_printf("%s: %s%s%s%s%s", place(finding, ranks), text_escape(site->op),
                       *site->op ? ", " : "", what(site), *site->name ? " " : "",
                       text_escape(site->name));
 }
@@ -582,7 +582,7 @@ static void print_ranks(const struct page *page)
     for (size_t i = 0; i < answer->n_candidates; i++)
         if (!is_listed(answer, i))
             text_wrap(page->file, mem_printf("  rank %s: ", ranks_like(answer, i)), 4,
-                      brief(answer->candidates[i]), page->width);
+                      answer_brief(answer->candidates[i], 1), page->width);
 }
 
 static void print_also(const struct page *page)
@@ -594,7 +594,7 @@ static void print_also(const struct page *page)
     fprintf(page->file, "%sThen%s\n", text_style(TEXT_BOLD), text_style(TEXT_PLAIN));
     for (size_t i = 0; i < answer->n_also; i++)
         text_wrap(page->file, "  ", 4,
-                  mem_printf("%s (%s)", brief(answer->also[i]),
+                  mem_printf("%s (%s)", answer_brief(answer->also[i], 1),
                              engine_relation_name(answer->also[i]->relation)),
                   page->width);
 }

@@ -8,6 +8,7 @@
 #define CTL_COMMANDS(X)                                                                            \
     X(run)                                                                                         \
     X(first_diff)                                                                                  \
+    X(tree)                                                                                        \
     X(env_diff)                                                                                    \
     X(runs)                                                                                        \
     X(show)                                                                                        \

@@ -20,7 +20,7 @@
 #include "client/wire/recording.h"
 #include "daemon/proto/paths.h"
 
-enum { TEMPORARY_MAX = 4 };
+enum { TEMPORARY_MAX = 64 };
 
 static struct reader *main_reader;
 static struct temporary {

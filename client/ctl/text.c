@@ -54,6 +54,11 @@ void text_init(const char *color)
                   !(terminal && !strcmp(terminal, "dumb"));
 }
 
+bool text_is_utf8(void)
+{
+    return utf8;
+}
+
 int text_width(void)
 {
     return columns;

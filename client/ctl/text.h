@@ -15,6 +15,8 @@
 
 /* Sets the locale, whether stdout takes colour (`color`: auto, always, never) and the width. */
 void text_init(const char *color);
+/* Whether the locale shows UTF-8. */
+bool text_is_utf8(void);
 /* Columns of the terminal; 0: not a terminal, do not wrap. */
 int text_width(void);
 
