@@ -6,6 +6,7 @@
 
 #include <diverge/error.h>
 
+#include "daemon/engine/noise.h"
 #include "daemon/engine/search.h"
 #include "daemon/engine/verdict/verdict.h"
 
@@ -764,6 +765,32 @@ static void explain(struct engine *engine, const struct outcome *outcome)
     set_bracket(engine, outcome);
 }
 
+static bool same_finding(const struct engine_finding *a, const struct engine_finding *b)
+{
+    return a->segment == b->segment && a->rank == b->rank && a->order == b->order &&
+           digest_equal(&a->site->digest, &b->site->digest);
+}
+
+/* What the first difference is against noise; it may be elsewhere that they differ by more. */
+static void judge_noise(struct engine *engine, struct outcome *outcomes, size_t count,
+                        const struct outcome *first)
+{
+    struct engine_answer *answer = engine->answer;
+    if (!noise_is_known(engine))
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (outcomes[i].differs)
+            noise_judge(engine, &outcomes[i].pairing, outcomes[i].segment);
+    struct view *view = view_load(engine, &first->pairing, first->segment);
+    noise_describe(engine, view, first_item(engine, view), &answer->noise.first);
+    view_release(engine, view);
+    noise_growth(engine, &first->pairing, first->segment);
+    if (answer->beyond_noise && same_finding(answer->beyond_noise, answer->first))
+        answer->beyond_noise = answer->first;
+    if (!answer->beyond_noise && engine->options->excuse_noise && answer->noise.complete)
+        answer->result = answer->n_reasons ? ENGINE_UNVERIFIED : ENGINE_WITHIN_NOISE;
+}
+
 static void settle_result(struct engine *engine, bool differs)
 {
     struct engine_answer *answer = engine->answer;
@@ -798,8 +825,10 @@ void compare_runs(struct engine *engine)
     answer->after_gap = first && first->after_gap;
     if (engine->options->place_only)
         return;
-    if (first)
+    if (first) {
         explain(engine, first);
+        judge_noise(engine, outcomes, count, first);
+    }
     for (size_t i = 0; i < count; i++)
         note_evidence(engine, &outcomes[i]);
     if (!first)

@@ -26,7 +26,7 @@ bool digest_equal(const struct trace_digest *a, const struct trace_digest *b)
 
 uint64_t side_number(const struct engine *engine, int side, uint64_t own)
 {
-    if (side == SIDE_A || engine->shift == 0)
+    if (!engine->sides[side].shifted || engine->shift == 0)
         return own;
     int64_t number;
     if (own == 0 || own > INT64_MAX ||
@@ -40,7 +40,7 @@ static bool own_number(const struct engine *engine, int side, uint64_t number, i
 {
     if (number > INT64_MAX)
         number = INT64_MAX;
-    if (side == SIDE_A || engine->shift == 0) {
+    if (!engine->sides[side].shifted || engine->shift == 0) {
         *ret = (int64_t)number;
         return true;
     }
@@ -77,7 +77,7 @@ bool side_head_from(struct engine *engine, int side, const struct trace_stream *
     int64_t own;
     if (!own_number(engine, side, segment, &own))
         return false;
-    int64_t least = side == SIDE_B && engine->shift != 0 ? 1 : 0;
+    int64_t least = engine->sides[side].shifted && engine->shift != 0 ? 1 : 0;
     if (least && engine->shift < 0 && least < 1 - engine->shift)
         least = 1 - engine->shift;
     if (own < least)

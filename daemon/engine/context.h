@@ -14,7 +14,9 @@
 #include "daemon/engine/pool.h"
 #include "daemon/engine/engine.h"
 
-enum { SIDE_A, SIDE_B, SIDES };
+/* Repeats of A and of B are read like further sides, from SIDE_REPEATS on. */
+enum { SIDE_A, SIDE_B, SIDES, SIDE_REPEATS = SIDES };
+enum { ALL_SIDES = SIDES + SIDES * ENGINE_MAX_REPEATS };
 
 #define NO_SEGMENT UINT64_MAX
 #define NO_INDEX UINT32_MAX
@@ -22,6 +24,7 @@ enum { SIDE_A, SIDE_B, SIDES };
 struct side {
     const struct trace_source *source;
     const struct trace_run *run;
+    bool shifted; /* numbered as B is */
 };
 
 struct loaded { /* a chunk that has to go back to its source */
@@ -30,11 +33,13 @@ struct loaded { /* a chunk that has to go back to its source */
 };
 
 struct alignment;
+struct noise;
 enum { ALIGNMENT_CACHE = 16, ENGINE_MAX_VIEWS = 8 };
 
 struct engine {
     const struct engine_options *options;
-    struct side sides[SIDES];
+    struct side sides[ALL_SIDES];
+    size_t n_repeats[SIDES];
     int64_t shift; /* of B's segments: 2 * offset */
     struct pool scratch;
     struct pool view_arenas[ENGINE_MAX_VIEWS]; /* a stack: one a view that is open (segment.h) */
@@ -45,6 +50,7 @@ struct engine {
     size_t n_loaded, loaded_capacity;
     struct alignment *alignments[ALIGNMENT_CACHE];
     size_t next_alignment;
+    struct noise *noise; /* NULL until something is judged by noise */
     size_t reasons_capacity, notes_capacity, also_capacity, candidates_capacity;
     bool only_rank;   /* there is one rank to compare */
     uint64_t scanned; /* rows looked at one by one, for progress */
@@ -85,6 +91,12 @@ const struct trace_chunk *side_load(struct engine *engine, int side,
                                     uint64_t segment);
 size_t engine_mark(const struct engine *engine);
 void engine_release(struct engine *engine, size_t mark);
+/* The side of the nth repeat of A or B. */
+static inline int repeat_side(int side, size_t n)
+{
+    return SIDE_REPEATS + side * ENGINE_MAX_REPEATS + (int)n;
+}
+
 /* B's own number to A's; NO_SEGMENT when A has no such segment. */
 uint64_t side_number(const struct engine *engine, int side, uint64_t own);
 /* Text of an argument digest in the keep arena, NULL when unknown. */

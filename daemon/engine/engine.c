@@ -9,6 +9,7 @@
 #include "daemon/engine/align.h"
 #include "daemon/engine/compare.h"
 #include "daemon/engine/environment.h"
+#include "daemon/engine/noise.h"
 
 const char *engine_result_name(enum engine_result result)
 {
@@ -93,6 +94,7 @@ static void engine_fini(struct engine *engine)
     while (engine->n_views > 0)
         pool_fini(&engine->view_arenas[--engine->n_views]);
     align_free_all(engine);
+    noise_free(engine);
     pool_fini(&engine->scratch);
 }
 
@@ -129,6 +131,18 @@ static int run_guarded(struct engine *engine, void (*work)(struct engine *engine
     return engine->status;
 }
 
+static void add_repeats(struct engine *engine)
+{
+    const struct engine_options *options = engine->options;
+    for (int side = 0; side < SIDES; side++)
+        for (size_t i = 0; i < options->n_repeats[side] && i < ENGINE_MAX_REPEATS; i++) {
+            const struct engine_repeat *repeat = &options->repeats[side][i];
+            engine->sides[repeat_side(side, i)] = (struct side){
+                .source = repeat->source, .run = repeat->run, .shifted = side == SIDE_B};
+            engine->n_repeats[side] = i + 1;
+        }
+}
+
 static void compare_environments(struct engine *engine)
 {
     environment_compare(engine, engine->sides[SIDE_A].run, engine->sides[SIDE_B].run);
@@ -148,13 +162,15 @@ int engine_first_diff(const struct trace_source *sa, const struct trace_run *a,
         options = &defaults;
     if (options->first_step > options->last_step ||
         (options->offset != INT64_MIN &&
-         (options->offset > INT64_MAX / 4 || options->offset < INT64_MIN / 4)))
+         (options->offset > INT64_MAX / 4 || options->offset < INT64_MIN / 4)) ||
+        !(options->tolerance >= 0))
         return DIVERGE_EINVAL;
     int status = engine_init(&engine, options);
     if (status < 0)
         return status;
     engine.sides[SIDE_A] = (struct side){.source = sa, .run = a};
-    engine.sides[SIDE_B] = (struct side){.source = sb, .run = b};
+    engine.sides[SIDE_B] = (struct side){.source = sb, .run = b, .shifted = true};
+    add_repeats(&engine);
     status = run_guarded(&engine, compare_runs);
     return engine_finish(&engine, status, ret);
 }

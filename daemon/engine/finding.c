@@ -43,7 +43,7 @@ bool dtype_is_float(enum diverge_dtype dtype)
 
 /* ---- one record ----------------------------------------------------------------------------- */
 
-static const struct trace_nonfinite *find_nonfinite(const struct trace_chunk *chunk, uint32_t index)
+const struct trace_nonfinite *chunk_nonfinite(const struct trace_chunk *chunk, uint32_t index)
 {
     uint32_t low = 0, high = chunk->n_nonfinite;
     while (low < high) {
@@ -64,7 +64,7 @@ bool item_is_nonfinite(const struct view *view, const struct item *item, int sid
         uint64_t bits = item_value(view, item, side);
         return (bits & UINT64_C(0x7ff0000000000000)) == UINT64_C(0x7ff0000000000000);
     }
-    const struct trace_nonfinite *counts = find_nonfinite(chunk, item->index[side]);
+    const struct trace_nonfinite *counts = chunk_nonfinite(chunk, item->index[side]);
     return counts && (counts->nan || counts->pinf || counts->ninf);
 }
 
@@ -79,7 +79,7 @@ static const int64_t *copy_sizes(struct engine *engine, const struct trace_type 
 static void fill_statistics(struct engine_side *to, const struct trace_chunk *chunk, uint32_t index,
                             const struct trace_type *type)
 {
-    const struct trace_nonfinite *counts = find_nonfinite(chunk, index);
+    const struct trace_nonfinite *counts = chunk_nonfinite(chunk, index);
     to->numel = type_numel(type);
     if (type->dtype == DIVERGE_C64 || type->dtype == DIVERGE_C128)
         to->numel *= 2;
@@ -133,7 +133,7 @@ struct trace_site *site_copy(struct engine *engine, const struct trace_site *sit
 
 /* ---- distance ------------------------------------------------------------------------------- */
 
-static const float *find_sketch(const struct trace_chunk *chunk, uint32_t index)
+const float *chunk_sketch(const struct trace_chunk *chunk, uint32_t index)
 {
     uint32_t low = 0, high = chunk->n_sketches;
     while (low < high) {
@@ -150,7 +150,7 @@ static const float *find_sketch(const struct trace_chunk *chunk, uint32_t index)
 
 static uint64_t count_nonfinite(const struct trace_chunk *chunk, uint32_t index)
 {
-    const struct trace_nonfinite *counts = find_nonfinite(chunk, index);
+    const struct trace_nonfinite *counts = chunk_nonfinite(chunk, index);
     return counts ? counts->nan + counts->pinf + counts->ninf : 0;
 }
 
@@ -161,7 +161,7 @@ double finding_distance(const struct view *view, const struct item *item)
     const struct trace_chunk *a = view->chunk[SIDE_A][item->tier];
     const struct trace_chunk *b = view->chunk[SIDE_B][item->tier];
     uint32_t i = item->index[SIDE_A], j = item->index[SIDE_B];
-    const float *sketch_a = find_sketch(a, i), *sketch_b = find_sketch(b, j);
+    const float *sketch_a = chunk_sketch(a, i), *sketch_b = chunk_sketch(b, j);
     if (!sketch_a || !sketch_b || a->sketch_size != b->sketch_size || !a->l2 ||
         !(chunk_state(a, i) & DVG_STATE_L2) || count_nonfinite(a, i) != count_nonfinite(b, j) ||
         (a->sketch_size != 32 && a->sketch_size != 64) ||

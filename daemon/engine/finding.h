@@ -23,6 +23,10 @@ bool dtype_is_float(enum diverge_dtype dtype);
 /* 1 when a side's record holds NaN or infinity. */
 bool item_is_nonfinite(const struct view *view, const struct item *item, int side);
 
+/* The record's sketch of chunk->sketch_size, and its counts of NaN and infinities; NULL: none. */
+const float *chunk_sketch(const struct trace_chunk *chunk, uint32_t index);
+const struct trace_nonfinite *chunk_nonfinite(const struct trace_chunk *chunk, uint32_t index);
+
 struct trace_site *site_copy(struct engine *engine, const struct trace_site *site);
 
 #endif

@@ -75,7 +75,7 @@ static enum item_state compare_pair(const struct view *view, const struct item *
 }
 
 /* State, data and collectives must be there; ops, logged scalars and evidence may be missing. */
-static bool must_exist(const struct trace_site *site)
+bool site_must_exist(const struct trace_site *site)
 {
     switch (site->role) {
     case DIVERGE_ROLE_PARAM:
@@ -119,7 +119,7 @@ static enum item_state judge_single(const struct view *view, const struct item *
     if (view->incomplete[item->tier] || (site->flags & DIVERGE_FLAG_VOLATILE) ||
         is_evidence(view, item))
         return ITEM_EXCLUDED;
-    if (must_exist(site) && view->pairing->same_spec)
+    if (site_must_exist(site) && view->pairing->same_spec)
         return ITEM_MISSING;
     return is_benign(view, site) ? ITEM_EXCLUDED : ITEM_NOTE;
 }

@@ -79,6 +79,9 @@ const struct trace_site *item_site(const struct view *view, const struct item *i
 const struct trace_site *item_site_of(const struct view *view, const struct item *item, int side);
 bool item_has(const struct item *item, int side);
 
+/* A record of such a site that only one side has is a difference, not a note. */
+bool site_must_exist(const struct trace_site *site);
+
 /* Columns; a column that is missing reads as zero. */
 static inline uint64_t chunk_value(const struct trace_chunk *chunk, uint32_t i)
 {

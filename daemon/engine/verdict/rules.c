@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/engine/repeats.h"
+
 /*
  * In the order asked. Earlier rules need stronger or earlier evidence: what is missing or removed,
  * data, state at the start, scalars and arguments, structure, generators; then what can be said of
@@ -160,6 +162,7 @@ void verdict_decide(struct evidence *evidence, struct engine_answer *answer, boo
         if (RULES[i].rule(evidence, &ruling))
             break;
     }
+    repeats_weigh(evidence, &ruling);
     if (after_gap) {
         ruling.confidence = ENGINE_POSSIBLE;
         ruling_evidence(evidence, &ruling,
