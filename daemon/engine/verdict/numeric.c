@@ -6,6 +6,7 @@
 #include <diverge/fingerprint.h>
 
 #include "client/wire/message.h"
+#include "daemon/engine/known_ops.h"
 #include "daemon/engine/verdict/verdict.h"
 
 enum { MAX_CALL = 64 };
@@ -364,6 +365,19 @@ bool rule_reduction_order(const struct evidence *evidence, struct ruling *ret)
     return true;
 }
 
+/* What the op's library says of it, or what helps in general. */
+static void advise_op(const struct evidence *evidence, struct ruling *ret)
+{
+    const char *library = known_op_library(evidence->engine->sides[SIDE_A].run);
+    const struct known_op *known = known_op_advice(evidence->site->op, library);
+    if (known)
+        ruling_next(evidence, ret,
+                    "%s documents an op of this name as nondeterministic (%s): %s [%s; %s]",
+                    known->library, known->device, known->remedy, known->versions, known->source);
+    else
+        ruling_next(evidence, ret, "torch.use_deterministic_algorithms(True), or one thread");
+}
+
 bool rule_nondeterministic(const struct evidence *evidence, struct ruling *ret)
 {
     const struct engine_finding *finding = evidence->finding;
@@ -389,7 +403,7 @@ bool rule_nondeterministic(const struct evidence *evidence, struct ruling *ret)
         ruling_evidence(evidence, ret, "%zu recorded causes differ",
                         environment_causes(evidence->answer));
     ruling_evidence(evidence, ret, "no repeats: certain only when two runs of one side disagree");
-    ruling_next(evidence, ret, "torch.use_deterministic_algorithms(True), or one thread");
+    advise_op(evidence, ret);
     ruling_next(evidence, ret, "how often: divergectl check --repeat 5 -- …");
     return true;
 }
