@@ -39,7 +39,8 @@ struct builder {
     struct pool *keep; /* the tree's */
     struct pool scratch;
     struct relation *relations;
-    bool *whole; /* a run against itself is the same: nothing of it is missing */
+    bool *whole;    /* a run against itself is the same: nothing of it is missing */
+    uint32_t *twin; /* the first run that is equal from start to end by its chains, or itself */
     struct engine_answer *open;
     size_t reasons_capacity, ends_capacity;
     jmp_buf unwind;
@@ -114,8 +115,14 @@ static uint32_t count_ranks(const struct builder *builder, uint32_t run)
 static void relate(struct builder *builder, uint32_t run, uint32_t with)
 {
     struct relation *relation = &builder->relations[run];
+    uint32_t twin = builder->twin[run];
     if (relation->with == with)
         return;
+    if (twin != run && run != with) { /* what holds for its twin holds for it */
+        relate(builder, twin, with);
+        *relation = builder->relations[twin];
+        return;
+    }
     compare(builder, with, run, true);
     const struct engine_answer *answer = builder->open;
     *relation =
@@ -463,6 +470,29 @@ static void find_end_states(struct builder *builder)
     order_states(builder, &ends);
 }
 
+/* ---- twins ---------------------------------------------------------------------------------- */
+
+/*
+ * Runs that are equal as a whole are compared once for all of them: that is most of the work when
+ * many runs land in a few end states.
+ */
+static void find_twins(struct builder *builder)
+{
+    struct tree_rows *ends = POOL_ARRAY(&builder->scratch, struct tree_rows, builder->n);
+    for (uint32_t i = 0; i < builder->n; i++) {
+        builder->twin[i] = i;
+        if (!builder->whole[i])
+            continue;
+        int status = tree_rows_load(&builder->scratch, &builder->inputs[i], builder->options->rank,
+                                    INT64_MAX, &ends[i]);
+        if (status < 0)
+            fail(builder, status);
+        for (uint32_t j = 0; j < i && builder->twin[i] == i; j++)
+            if (builder->whole[j] && builder->twin[j] == j && tree_rows_equal(&ends[j], &ends[i]))
+                builder->twin[i] = j;
+    }
+}
+
 /* ---- entry ---------------------------------------------------------------------------------- */
 
 static void build(struct builder *builder)
@@ -471,11 +501,14 @@ static void build(struct builder *builder)
     struct list all = list_new(builder, builder->n);
     builder->relations = POOL_ARRAY(&builder->scratch, struct relation, builder->n);
     builder->whole = POOL_ARRAY(&builder->scratch, bool, builder->n);
+    builder->twin = POOL_ARRAY(&builder->scratch, uint32_t, builder->n);
     for (uint32_t i = 0; i < builder->n; i++) {
         builder->relations[i].with = NO_RUN;
+        builder->twin[i] = i;
         list_add(&all, i);
         relate(builder, i, i);
     }
+    find_twins(builder);
     tree->n_runs = builder->n;
     tree->root = new_branch(builder, &all, builder->n);
     refine(builder, tree->root, choose(builder, &all));
