@@ -20,6 +20,9 @@ struct answer_runs {
     const char *a_said, *b_said;           /* as the user named them; escaped */
     const struct answer_counter *counters; /* where answer->first is */
     size_t n_counters;
+    const char *const *repeats, *const *repeats_b; /* names of those that noise is known from */
+    size_t n_repeats, n_repeats_b;
+    double tolerance; /* 0: none */
 };
 
 /* Prints the whole answer; `all`: every note, too. */
@@ -33,8 +36,7 @@ void answer_emit(struct emit *emit, const struct engine_answer *answer,
 void answer_emit_environment(struct emit *emit, const struct engine_answer *answer);
 void answer_emit_verdict(struct emit *emit, const struct engine_verdict *verdict);
 /* NULL: null. */
-void answer_emit_finding(struct emit *emit, const char *key,
-                         const struct engine_finding *finding);
+void answer_emit_finding(struct emit *emit, const char *key, const struct engine_finding *finding);
 /* Members "at" and "step" of an object. */
 void answer_emit_place(struct emit *emit, uint64_t segment);
 void answer_emit_run(struct emit *emit, const char *key, const struct trace_run *run);

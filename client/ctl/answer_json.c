@@ -6,6 +6,7 @@
 #include <diverge/fingerprint.h>
 
 #include "client/ctl/answer.h"
+#include "client/ctl/answer_noise.h"
 #include "client/ctl/text.h"
 #include "client/wire/message.h"
 
@@ -341,6 +342,7 @@ void answer_emit(struct emit *emit, const struct engine_answer *answer,
     emit_agreement(emit, answer);
     emit_finding(emit, "first", answer->first, runs);
     emit_finding(emit, "beyond_noise", answer->beyond_noise, NULL);
+    answer_emit_noise(emit, answer, runs);
     emit_findings(emit, "candidates", answer->candidates, answer->n_candidates);
     answer_emit_verdict(emit, &answer->verdict);
     emit_notes(emit, answer);

@@ -5,6 +5,7 @@
 #include <diverge/fingerprint.h>
 
 #include "client/ctl/answer.h"
+#include "client/ctl/answer_noise.h"
 #include "client/ctl/cmd.h"
 #include "client/ctl/mem.h"
 #include "client/ctl/text.h"
@@ -617,6 +618,15 @@ static void print_reasons(const struct page *page, const char *title)
         text_wrap(page->file, "  - ", 4, text_escape(answer->reasons[i]), page->width);
 }
 
+static void print_noise(const struct page *page)
+{
+    struct answer_line lines[ANSWER_NOISE_LINES];
+    size_t count = answer_noise_lines(page->answer, page->runs, lines);
+
+    for (size_t i = 0; i < count; i++)
+        line(page, lines[i].label, lines[i].text);
+}
+
 static void print_differ(const struct page *page)
 {
     print_agreement(page);
@@ -627,6 +637,7 @@ static void print_differ(const struct page *page)
     if (page->answer->beyond_noise && page->answer->beyond_noise != page->answer->first)
         print_finding(page, "First beyond noise:", page->answer->beyond_noise);
     print_verdict(page);
+    print_noise(page);
     print_reasons(page, "But:");
 }
 
@@ -639,12 +650,22 @@ static void print_equal(const struct page *page)
               page->width);
 }
 
+/* Bits differ, and that is all. */
+static void print_within(const struct page *page)
+{
+    text_wrap(page->file,
+              mem_printf("%sWithin noise%s: ", text_style(TEXT_GOOD), text_style(TEXT_PLAIN)), 2,
+              "they differ in bits, but by no more than noise.", page->width);
+    print_differ(page);
+}
+
 static void print_unverified(const struct page *page)
 {
     text_wrap(page->file,
               mem_printf("%sCannot tell%s", text_style(TEXT_BAD), text_style(TEXT_PLAIN)), 2,
-              mem_printf(" whether they are the same: what was compared agrees (%s), but not all "
+              mem_printf(" whether they are the same: what was compared %s (%s), but not all "
                          "of it was there.",
+                         page->answer->first ? "agrees within noise" : "agrees",
                          amount(page->answer, page->answer->compared.steps)),
               page->width);
     print_reasons(page, "Because:");
@@ -662,8 +683,10 @@ void answer_text(FILE *file, const struct engine_answer *answer, const struct an
     print_offset(&page);
     switch (answer->result) {
     case ENGINE_SAME:
-    case ENGINE_WITHIN_NOISE:
         print_equal(&page);
+        break;
+    case ENGINE_WITHIN_NOISE:
+        print_within(&page);
         break;
     case ENGINE_DIFFER:
         print_differ(&page);

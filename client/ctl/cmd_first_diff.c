@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <diverge/error.h>
@@ -12,6 +14,7 @@
 #include "client/ctl/map.h"
 #include "client/ctl/mem.h"
 #include "client/ctl/progress.h"
+#include "client/ctl/repeats.h"
 #include "client/ctl/source.h"
 #include "client/ctl/text.h"
 #include "daemon/proto/json.h"
@@ -25,6 +28,8 @@ static struct {
     int64_t offset;
     const char *steps;
     const char *map;
+    const char *tolerance;
+    const char *noise;
 } options;
 
 /* "100:103" (both ends belong to it), "100:", ":103", "100". */
@@ -44,6 +49,20 @@ static int parse_steps(const char *text, uint64_t *ret_first, uint64_t *ret_last
     if (status || *ret_first > *ret_last || !*text || !strcmp(text, ":"))
         return ctl_fail(EX_USAGE, "--steps takes a step or a range such as 100:103, not \"%s\"",
                         text_escape(text));
+    return EX_OK;
+}
+
+static int parse_tolerance(const char *text, double *ret)
+{
+    char *end = NULL;
+    double value = strtod(text, &end);
+
+    if (end == text || *end || !isfinite(value) || value <= 0 || value > 1)
+        return ctl_fail(EX_USAGE,
+                        "--tolerance takes a relative difference above 0, such as 1e-5, not "
+                        "\"%s\"",
+                        text_escape(text));
+    *ret = value;
     return EX_OK;
 }
 
@@ -70,6 +89,36 @@ static int read_options(struct engine_options *ret)
 
     if (!status && options.map)
         status = map_read(options.map, &ret->map, &ret->n_map);
+    if (!status && options.tolerance)
+        status = parse_tolerance(options.tolerance, &ret->tolerance);
+    ret->excuse_noise = options.noise || options.tolerance;
+    return status;
+}
+
+/* The word that asks for what is found by itself. */
+#define FOUND "@repeats"
+
+/* Repeats of both sides: named for A, else those that the store is seen to have. */
+static int read_repeats(const struct source_run *a, const struct source_run *b,
+                        struct repeat_list lists[2], struct engine_options *ret)
+{
+    bool named = options.noise && strcmp(options.noise, FOUND) != 0;
+    int status = named ? repeats_named(options.noise, &lists[0]) : repeats_find(a, b, &lists[0]);
+
+    if (status)
+        return status;
+    if (options.noise && !lists[0].count)
+        return ctl_fail(EX_NOINPUT,
+                        "noise of %s is unknown: no other complete run has its causes and name; "
+                        "run: divergectl run --like %s -- …",
+                        a->as, a->as);
+    lists[1] = (struct repeat_list){0};
+    if (!repeats_same_causes(a->trace, b->trace)) /* else they are those of A */
+        status = repeats_find(b, a, &lists[1]);
+    for (int side = 0; side < 2; side++) {
+        ret->repeats[side] = lists[side].runs;
+        ret->n_repeats[side] = lists[side].count;
+    }
     return status;
 }
 
@@ -131,6 +180,7 @@ static int run(int argc, const char *const *argv)
     struct engine_answer *answer = NULL;
     struct source_run a;
     struct source_run b;
+    static struct repeat_list repeats[2];
     int status = read_options(&engine);
 
     (void)argc;
@@ -138,6 +188,8 @@ static int run(int argc, const char *const *argv)
         status = source_open(argv[0], &a);
     if (!status)
         status = source_open(argv[1], &b);
+    if (!status)
+        status = read_repeats(&a, &b, repeats, &engine);
     if (status)
         return status;
     progress_begin("comparing");
@@ -151,7 +203,12 @@ static int run(int argc, const char *const *argv)
                                .a_as = a.as,
                                .b_as = b.as,
                                .a_said = text_escape(argv[0]),
-                               .b_said = text_escape(argv[1])};
+                               .b_said = text_escape(argv[1]),
+                               .repeats = repeats[0].names,
+                               .n_repeats = repeats[0].count,
+                               .repeats_b = repeats[1].names,
+                               .n_repeats_b = repeats[1].count,
+                               .tolerance = engine.tolerance};
 
     counters_find(&a, &b, answer, &runs);
     print_answer(answer, &runs);
@@ -185,6 +242,20 @@ static const struct cmd_option rows[] = {
      .argument = "K",
      .help = "B's boundary 0 is A's boundary K; found by itself when B resumed from a checkpoint "
              "of A"},
+    {.name = "tolerance",
+     .type = CMD_STRING,
+     .value = &options.tolerance,
+     .argument = "REL",
+     .help = "differences up to this, relative to a tensor's norm, are no difference; exit 0 when "
+             "there are no others"},
+    {.name = "noise",
+     .type = CMD_STRING,
+     .value = &options.noise,
+     .argument = "RUN,…",
+     .words = CMD_WORDS_RUN_OR_FILE,
+     .help = "differences like those between A and these repeats of it are no difference; exit 0 "
+             "when there are no others. @repeats: those in the store with equal causes and a name "
+             "of the same family, by which noise is judged without this option too"},
     {.name = "map",
      .type = CMD_STRING,
      .value = &options.map,
@@ -213,6 +284,9 @@ static const char *const description[] = {
 static const struct cmd_example examples[] = {
     {"divergectl first-diff base tuned", "where the runs base and tuned part"},
     {"divergectl first-diff @prev @last --json", "the two newest runs, as JSON"},
+    {"divergectl first-diff base tpu --tolerance 1e-3", "where they part by more than that"},
+    {"divergectl first-diff base tuned --noise base.2,base.3",
+     "where they part by more than noise"},
     {"divergectl first-diff base ./theirs.dvg", "a run of ours against a recording"},
     {NULL, NULL},
 };
