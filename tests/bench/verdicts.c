@@ -20,6 +20,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_verdicts: at least 100 steps\n");
         return 64;
     }
+    bench_noise(&bench);
     bench_tree(&bench, steps);
     return dvg_bench_finish(&bench);
 }

@@ -7,5 +7,7 @@
 
 /* 64 runs of `steps` steps as a tree. */
 void bench_tree(struct dvg_bench *bench, uint64_t steps);
+/* Judging every record of three runs by noise. */
+void bench_noise(struct dvg_bench *bench);
 
 #endif
