@@ -9,6 +9,7 @@
     X(run)                                                                                         \
     X(first_diff)                                                                                  \
     X(tree)                                                                                        \
+    X(suspects)                                                                                    \
     X(env_diff)                                                                                    \
     X(runs)                                                                                        \
     X(show)                                                                                        \

@@ -48,7 +48,10 @@ struct mining_place { /* an output of one call */
     uint64_t segment;
     uint32_t occurrence;
     const char *lane, *scope;
-    const char *source; /* line of the program, "" when unknown */
+    const char *source;    /* line of the program, "" when unknown */
+    const char *arguments; /* of the call, NULL when unknown */
+    uint64_t argument;     /* their digest */
+    uint8_t state;         /* DVG_STATE_* */
     enum diverge_phase phase;
     uint16_t slot;
     enum diverge_kind kind;

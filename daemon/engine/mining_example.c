@@ -30,12 +30,24 @@ void mining_examples_free(struct mining *mining)
     free(mining->texts);
 }
 
+static const char *argument_text(struct mining *mining, const struct mining_stream *stream,
+                                 uint64_t digest)
+{
+    const struct trace_source *source = stream->source;
+    const char *text = NULL;
+    if (!digest || !source->argument_text || source->argument_text(source->ctx, digest, &text) ||
+        !text)
+        return NULL;
+    return keep_text(mining, text);
+}
+
 static int fill_place(struct mining *mining, const struct mining_stream *stream, uint64_t segment,
                       const struct trace_chunk *chunk, uint32_t record, struct mining_place *ret)
 {
     const struct trace_site *site = chunk->layout->sites[record];
     const struct trace_type *type = chunk->types[chunk->type[record]];
     const char *source = chunk->source ? chunk->source[record] : NULL;
+    uint64_t argument = chunk->argument ? chunk->argument[record] : 0;
     *ret = (struct mining_place){.run = stream->run,
                                  .rank = stream->stream->rank,
                                  .segment = segment,
@@ -43,6 +55,9 @@ static int fill_place(struct mining *mining, const struct mining_stream *stream,
                                  .lane = keep_text(mining, site->lane),
                                  .scope = keep_text(mining, site->scope),
                                  .source = keep_text(mining, source ? source : ""),
+                                 .arguments = argument_text(mining, stream, argument),
+                                 .argument = argument,
+                                 .state = chunk->state ? chunk->state[record] : 0,
                                  .phase = site->phase,
                                  .slot = site->slot,
                                  .kind = type->kind,
