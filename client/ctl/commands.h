@@ -9,6 +9,7 @@
     X(run)                                                                                         \
     X(first_diff)                                                                                  \
     X(tree)                                                                                        \
+    X(replicas)                                                                                    \
     X(suspects)                                                                                    \
     X(env_diff)                                                                                    \
     X(runs)                                                                                        \

@@ -67,21 +67,28 @@ struct answer {
     int status;
 };
 
-static struct answer first_diff(const char *a, const char *b, const char *option)
+static struct answer ask(const char *const *arguments)
 {
-    const char *argv[] = {getenv("DVG_DIVERGECTL"), "first-diff", "--json", a, b, option, NULL};
+    const char *argv[MAX_ARGUMENTS] = {getenv("DVG_DIVERGECTL")};
     struct dvg_process process;
+    for (size_t i = 0; arguments[i]; i++)
+        argv[i + 1] = arguments[i];
     dvg_process_run(&process, argv, NULL);
     struct answer answer = {.json = cJSON_Parse(process.out),
                             .status = dvg_process_status(&process)};
     if (!answer.json)
-        fprintf(stderr, "first-diff %s %s: status %d\n%s%s\n", a, b, answer.status, process.out,
+        fprintf(stderr, "%s: status %d\n%s%s\n", arguments[0], answer.status, process.out,
                 process.err);
     assert_non_null(answer.json);
     if (getenv("DVG_CASES_PRINT"))
         fprintf(stderr, "%s\n", process.out);
     dvg_process_fini(&process);
     return answer;
+}
+
+static struct answer first_diff(const char *a, const char *b, const char *option)
+{
+    return ask((const char *const[]){"first-diff", "--json", a, b, option, NULL});
 }
 
 /* The item at a dotted path of member names. */
@@ -317,6 +324,36 @@ static void case_9_a_scheduler_that_steps_twice_is_hyperparameter_lr(void **stat
     answer_free(&answer);
 }
 
+static void case_10_a_skipped_all_reduce_is_desync(void **state)
+{
+    (void)state;
+    assert_int_equal(RUN("c10a", CASE_RANKS, CASE_DATA), 0);
+    assert_int_equal(RUN("c10b", CASE_RANKS, CASE_DATA, "--skip-head"), 0);
+    struct answer whole = ask((const char *const[]){"replicas", "--json", "c10a", NULL});
+    if (whole.status != 0)
+        explain(&whole, "result");
+    assert_int_equal(whole.status, 0);
+    expect_number(&whole, "agree_through.boundary", 4);
+    answer_free(&whole);
+    struct answer ranks = ask((const char *const[]){"replicas", "--json", "c10b", NULL});
+    assert_int_equal(ranks.status, 1);
+    expect(&ranks, "first.at", "boundary");
+    expect_number(&ranks, "first.step", 1);
+    expect(&ranks, "first.name", "head.weight");
+    expect_number(&ranks, "agree_through.boundary", 0);
+    assert_true(mentions(&ranks, "ranks", "[0,1]"));
+    expect_verdict(&ranks, "desync", "parameter");
+    answer_free(&ranks);
+    struct answer runs = first_diff("c10a", "c10b", NULL);
+    assert_int_equal(runs.status, 1);
+    expect(&runs, "first.at", "step");
+    expect_number(&runs, "first.step", 0);
+    expect(&runs, "first.op", "all_reduce");
+    expect(&runs, "first.scope", "head.weight");
+    expect_verdict(&runs, "desync", "missing-collective");
+    answer_free(&runs);
+}
+
 static void case_11_an_unwritten_bias_is_corruption_uninitialised(void **state)
 {
     (void)state;
@@ -478,6 +515,7 @@ int main(void)
         cmocka_unit_test(case_8b_exchanged_moments_are_resume_permuted),
         cmocka_unit_test(case_8_a_faithful_resume_is_the_same),
         cmocka_unit_test(case_9_a_scheduler_that_steps_twice_is_hyperparameter_lr),
+        cmocka_unit_test(case_10_a_skipped_all_reduce_is_desync),
         cmocka_unit_test(case_11_an_unwritten_bias_is_corruption_uninitialised),
         cmocka_unit_test(control_1_equal_runs_are_the_same),
         cmocka_unit_test(control_2_digest_traps_are_told_apart),

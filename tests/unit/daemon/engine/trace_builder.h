@@ -42,6 +42,8 @@ struct tb_record {
     enum diverge_dtype dtype;
     int32_t ndim;
     int64_t sizes[4];
+    enum diverge_placement placement;
+    const char *group; /* NULL: "" */
     uint64_t value;
     const char *argument;
     uint8_t state;
