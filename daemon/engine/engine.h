@@ -25,7 +25,7 @@ struct engine_options {
     uint64_t last_step;    /* UINT64_MAX: no limit */
     int64_t offset;        /* B's boundary 0 is A's boundary `offset`; INT64_MIN: find it */
     bool strict_structure; /* structural notes count as differences */
-    bool all;              /* go on past the first origin: list the following ones in `also` */
+    bool all;              /* go on past the first origin, in `also`: see following.h */
     bool place_only;       /* the first difference alone: no verdict, loss or environment */
     size_t max_notes;      /* cap of `structure` and `also` [100] */
     const char *names[2];  /* what reasons call the sides; NULL: A and B */
@@ -96,6 +96,7 @@ struct engine_finding {
     enum engine_relation relation;
     struct engine_side a, b;
     bool has_inputs;
+    bool independent; /* of `also`: an origin that follows from nothing before it */
     struct engine_inputs inputs;
     double rel_l2; /* NaN: unknown */
     double ulp;    /* NaN: unknown */
