@@ -23,7 +23,9 @@ enum { LABEL = 11 }; /* columns before the text of a detail line */
 
 static void line(const struct page *page, const char *label, const char *text)
 {
-    text_wrap(page->file, mem_printf("  %-*s", LABEL - 2, label), LABEL, text, page->width);
+    bool fits = strlen(label) < LABEL - 2; /* a long one pushes its text on */
+    text_wrap(page->file, mem_printf("  %-*s%s", LABEL - 2, label, fits ? "" : " "), LABEL, text,
+              page->width);
 }
 
 static void sentence(const struct page *page, const char *text)
@@ -365,8 +367,10 @@ static void print_agreement(const struct page *page)
         sentence(page,
                  mem_printf("Agree through boundary %llu (%s).",
                             (unsigned long long)answer->agree_boundary, amount(answer, steps)));
-    else
+    else if (answer->first && answer->first->segment <= 1)
         sentence(page, "They differ from the start: no boundary agrees.");
+    else if (!answer->has_bracket)
+        sentence(page, "No boundary is known to agree.");
     if (!answer->has_bracket)
         return;
     sentence(page,

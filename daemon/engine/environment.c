@@ -78,14 +78,35 @@ void environment_compare(struct engine *engine, const struct trace_run *a,
               causes_first);
 }
 
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool has_word(const char *text, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = strcasestr(text, word); at; at = strcasestr(at + 1, word))
+        if ((at == text || !is_letter(at[-1])) && !is_letter(at[length]))
+            return true;
+    return false;
+}
+
+bool text_has_word(const char *text, const char *const *words)
+{
+    for (size_t i = 0; text && words[i]; i++)
+        if (has_word(text, words[i]))
+            return true;
+    return false;
+}
+
 const struct engine_environment *environment_cause(const struct engine_answer *answer,
                                                    const char *const *words)
 {
     for (size_t i = 0; i < answer->n_environment; i++)
-        for (size_t w = 0; words[w]; w++)
-            if (rank_of(answer->environment[i].class_name) == 0 &&
-                strcasestr(answer->environment[i].key, words[w]))
-                return &answer->environment[i];
+        if (rank_of(answer->environment[i].class_name) == 0 &&
+            text_has_word(answer->environment[i].key, words))
+            return &answer->environment[i];
     return NULL;
 }
 

@@ -62,97 +62,6 @@ bool rule_nonfinite(const struct evidence *evidence, struct ruling *ret)
     return true;
 }
 
-/* ---- precision ------------------------------------------------------------------------------ */
-
-static bool is_cast(const struct trace_site *site)
-{
-    static const char *const words[] = {"cast", "_to_copy", NULL};
-    return text_has(site->op, words) || strcmp(site->op, "aten::to") == 0 ||
-           strcmp(site->op, "to") == 0;
-}
-
-/* A cast that only one side has and that made the input; NULL: none. */
-static const struct item *cast_before(const struct evidence *evidence, const struct item *input)
-{
-    for (int side = 0; side < SIDES; side++) {
-        const struct item *producer = view_producer(evidence->view, input, side);
-        if (producer && !evidence_is_pair(producer) && is_cast(item_site(evidence->view, producer)))
-            return producer;
-    }
-    return NULL;
-}
-
-/* The last one-sided cast before the first difference, in its lane. */
-static const struct item *nearest_cast(const struct evidence *evidence)
-{
-    const struct view *view = evidence->view;
-    const struct item *found = NULL;
-    for (size_t i = 0; i < view->n_notes; i++) {
-        const struct item *note = view->notes[i];
-        if (is_cast(item_site(view, note)) && note->lane == evidence->first->lane &&
-            note->position <= evidence->first->position &&
-            (!found || note->position >= found->position))
-            found = note;
-    }
-    return found;
-}
-
-static const struct item *find_cast(const struct evidence *evidence)
-{
-    const struct item *inputs[MAX_CALL];
-    if (evidence->site->role == DIVERGE_ROLE_INPUT) {
-        const struct item *cast = cast_before(evidence, evidence->first);
-        if (cast)
-            return cast;
-    }
-    size_t n = view_call(evidence->view, evidence->first, DIVERGE_ROLE_INPUT, inputs, MAX_CALL);
-    for (size_t i = 0; i < n; i++) {
-        const struct item *cast = cast_before(evidence, inputs[i]);
-        if (cast)
-            return cast;
-    }
-    return NULL;
-}
-
-static void name_cast(const struct evidence *evidence, const struct item *cast, struct ruling *ret)
-{
-    const struct view *view = evidence->view;
-    int side = item_has(cast, SIDE_A) ? SIDE_A : SIDE_B;
-    const char *text = side_argument(evidence->engine, side, item_argument(view, cast, side));
-    ruling_evidence(evidence, ret, "%s, in %c only, converts to %s%s%.200s",
-                    evidence_what(evidence, cast), side == SIDE_A ? 'A' : 'B',
-                    diverge_dtype_name(item_type(view, cast, side)->dtype)
-                        ? diverge_dtype_name(item_type(view, cast, side)->dtype)
-                        : "another dtype",
-                    text ? ": " : "", text ? text : "");
-}
-
-bool rule_precision(const struct evidence *evidence, struct ruling *ret)
-{
-    const struct item *first = evidence->first;
-    if (!first || !evidence_is_pair(first))
-        return false;
-    const struct trace_type *a = item_type(evidence->view, first, SIDE_A);
-    const struct trace_type *b = item_type(evidence->view, first, SIDE_B);
-    bool differ = a->kind == DIVERGE_KIND_TENSOR && b->kind == DIVERGE_KIND_TENSOR &&
-                  a->dtype != b->dtype && dtype_is_float(a->dtype) && dtype_is_float(b->dtype) &&
-                  type_same_shape(a, b);
-    const struct item *cast = find_cast(evidence);
-    if (!differ && !cast)
-        return false;
-    ruling_set(ret, "precision", "cast", differ ? ENGINE_CERTAIN : ENGINE_LIKELY,
-               "One run computes in another floating-point format from here on.");
-    if (differ)
-        ruling_evidence(evidence, ret, "%s: %s in A, %s in B", evidence_what(evidence, first),
-                        diverge_dtype_name(a->dtype), diverge_dtype_name(b->dtype));
-    if (!cast)
-        cast = nearest_cast(evidence);
-    if (cast)
-        name_cast(evidence, cast, ret);
-    ruling_next(evidence, ret, "compare autocast settings and default dtypes");
-    return true;
-}
-
 /* ---- corruption: one bit --------------------------------------------------------------------- */
 
 enum { MIN_WORDS = 64, MIN_BIT = 5 };
@@ -217,6 +126,32 @@ static bool one_bit(const struct evidence *evidence, struct diverge_located *ret
            is_high_bit(type->dtype, ret->word, __builtin_ctzll(change));
 }
 
+/*
+ * +0 and -0 are other bits and the same number: told by the one word that explains the two checksums, or by
+ * sketches, which know numbers only.
+ */
+bool evidence_only_zero_signs(const struct evidence *evidence)
+{
+    const struct engine_side *a = &evidence->finding->a, *b = &evidence->finding->b;
+    struct diverge_located located[2];
+    if (!evidence->first || !evidence_is_pair(evidence->first) || evidence->first->argument_only ||
+        a->kind != DIVERGE_KIND_TENSOR || !dtype_is_float(a->dtype) || a->dtype != b->dtype ||
+        !a->has_stats || !b->has_stats || a->zero == 0 || a->zero != b->zero ||
+        a->min != b->min || a->max != b->max || a->l2 != b->l2 || a->sum != b->sum)
+        return false;
+    if (differing_buckets(evidence) == 0)
+        return true;
+    uint64_t words = words_of(item_type(evidence->view, evidence->first, SIDE_A));
+    if (words == 0 || words > MAX_WORDS || a->value >= DIVERGE_CHECKSUM_PRIME ||
+        b->value >= DIVERGE_CHECKSUM_PRIME ||
+        diverge_locate(diverge_checksum_subtract(b->value, a->value), 0, words, located, 2) != 1)
+        return false;
+    uint64_t change = located[0].change < 0 ? -(uint64_t)located[0].change
+                                            : (uint64_t)located[0].change;
+    return change == UINT64_C(1) << 31 ||
+           (diverge_dtype_size(a->dtype) == 2 && change == UINT64_C(1) << 15);
+}
+
 bool rule_bit_flip(const struct evidence *evidence, struct ruling *ret)
 {
     const struct item *first = evidence->first;
@@ -229,7 +164,7 @@ bool rule_bit_flip(const struct evidence *evidence, struct ruling *ret)
         !type_equal(type, item_type(evidence->view, first, SIDE_B)) || !one_bit(evidence, &located))
         return false;
     int buckets = differing_buckets(evidence);
-    if (buckets > 1)
+    if (buckets > 1 || evidence_only_zero_signs(evidence))
         return false;
     uint64_t change = located.change < 0 ? -(uint64_t)located.change : (uint64_t)located.change;
     ruling_set(ret, "corruption", "bit-flip", buckets == 1 ? ENGINE_LIKELY : ENGINE_POSSIBLE,
@@ -251,15 +186,15 @@ bool rule_dropped_write(const struct evidence *evidence, struct ruling *ret)
 {
     const struct item *inputs[MAX_CALL];
     const struct item *first = evidence->first;
-    if (!first || !(evidence->site->flags & DIVERGE_FLAG_INPLACE) ||
-        !evidence_inputs_equal(evidence))
+    size_t length = strlen(evidence->first ? evidence->site->op : "");
+    if (!first || !length || !evidence_inputs_equal(evidence) ||
+        (!(evidence->site->flags & DIVERGE_FLAG_INPLACE) && evidence->site->op[length - 1] != '_'))
         return false;
     size_t n = view_call(evidence->view, first, DIVERGE_ROLE_INPUT, inputs, MAX_CALL);
     for (size_t i = 0; i < n; i++) {
         if (!evidence_is_pair(inputs[i]) ||
             !type_equal(item_type(evidence->view, inputs[i], SIDE_A),
-                        item_type(evidence->view, first, SIDE_A)) ||
-            item_site(evidence->view, inputs[i])->slot != evidence->site->slot)
+                        item_type(evidence->view, first, SIDE_A)))
             continue;
         uint64_t old = item_value(evidence->view, inputs[i], SIDE_A);
         bool kept_a = item_value(evidence->view, first, SIDE_A) == old;
@@ -283,42 +218,66 @@ struct cause {
 
 /* Which differing cause makes another order of additions. */
 static const struct cause CAUSES[] = {
-    {"threads", {"thread", "omp", "workers", NULL}},
-    {"sharding", {"world", "shard", "tensor_parallel", "fsdp", "ranks", NULL}},
+    {"threads", {"thread", "threads", "omp", "workers", NULL}},
+    {"sharding", {"world", "shard", "sharding", "parallel", "fsdp", "ranks", NULL}},
     {"fusion", {"compile", "fusion", "inductor", "xla", "jit", NULL}},
     {"device", {"device", "gpu", "cuda.name", "cpu", "machine", "arch", NULL}},
     {"batch-shape", {"batch_size", "micro", "accumulation", NULL}},
-    {NULL, {"version", "blas", "mkl", "cudnn", "torch", NULL}},
+    {NULL, {"version", "library", "package", "compiler", "blas", "mkl", "cudnn", NULL}},
 };
+
+/* 1: a flag of one of these words is on both sides and differs; 0: is there and equal; -1: is not there. */
+static int compare_attributes(struct engine *engine, const struct trace_chunk *a,
+                              const struct trace_chunk *b, const char *const *words,
+                              const char **ret)
+{
+    int found = -1;
+    for (uint32_t i = 0; i < a->count; i++)
+        for (uint32_t j = 0; j < b->count; j++) {
+            const struct trace_site *x = a->layout->sites[i], *y = b->layout->sites[j];
+            if (x->role != DIVERGE_ROLE_ATTR || y->role != x->role ||
+                !text_has_word(x->name, words) || strcmp(x->name, y->name) != 0 ||
+                strcmp(x->scope, y->scope) != 0)
+                continue;
+            if (chunk_value(a, i) != chunk_value(b, j)) {
+                *ret = pool_string(engine->keep, x->name);
+                return 1;
+            }
+            found = 0;
+        }
+    return found;
+}
+
+enum { ATTRIBUTE_ROWS = 64 };
 
 const char *evidence_attribute(const struct evidence *evidence, const char *const *words)
 {
     struct engine *engine = evidence->engine;
     const struct pairing *pairing = evidence->pairing;
-    const struct trace_chunk *chunk[SIDES] = {NULL, NULL};
-    const char *found = NULL;
+    const char *name = NULL;
     uint64_t segment = evidence->view->segment;
-    size_t mark = engine_mark(engine);
-    for (int side = 0; side < SIDES; side++) {
-        struct trace_head head;
-        if (side_head_at(engine, side, pairing->stream[side], DIVERGE_TIER_EVIDENCE, segment,
-                         &head))
-            chunk[side] =
-                side_load(engine, side, pairing->stream[side], DIVERGE_TIER_EVIDENCE, head.segment);
+    int found = -1;
+    for (int n = 0; n < ATTRIBUTE_ROWS && found < 0; n++) { /* the latest that is known counts */
+        struct trace_head head[SIDES];
+        const struct trace_chunk *chunk[SIDES];
+        size_t mark = engine_mark(engine);
+        for (int side = 0; side < SIDES; side++)
+            if (!side_head_at(engine, side, pairing->stream[side], DIVERGE_TIER_EVIDENCE, segment,
+                              &head[side]))
+                return NULL;
+        for (int side = 0; side < SIDES; side++)
+            chunk[side] = side_load(engine, side, pairing->stream[side], DIVERGE_TIER_EVIDENCE,
+                                    head[side].segment);
+        if (chunk[SIDE_A] && chunk[SIDE_B] && !chunk[SIDE_A]->pruned && !chunk[SIDE_B]->pruned)
+            found = compare_attributes(engine, chunk[SIDE_A], chunk[SIDE_B], words, &name);
+        engine_release(engine, mark);
+        uint64_t least = head[SIDE_A].segment < head[SIDE_B].segment ? head[SIDE_A].segment
+                                                                     : head[SIDE_B].segment;
+        if (least == 0)
+            break;
+        segment = least - 1;
     }
-    if (chunk[SIDE_A] && chunk[SIDE_B] && !chunk[SIDE_A]->pruned && !chunk[SIDE_B]->pruned)
-        for (uint32_t i = 0; i < chunk[SIDE_A]->count && !found; i++)
-            for (uint32_t j = 0; j < chunk[SIDE_B]->count && !found; j++) {
-                const struct trace_site *a = chunk[SIDE_A]->layout->sites[i];
-                const struct trace_site *b = chunk[SIDE_B]->layout->sites[j];
-                if (a->role == DIVERGE_ROLE_ATTR && b->role == a->role &&
-                    text_has(a->name, words) && strcmp(a->name, b->name) == 0 &&
-                    strcmp(a->scope, b->scope) == 0 &&
-                    chunk_value(chunk[SIDE_A], i) != chunk_value(chunk[SIDE_B], j))
-                    found = pool_string(engine->keep, a->name);
-            }
-    engine_release(engine, mark);
-    return found;
+    return name;
 }
 
 /* Sets class and detail when a recorded cause of another order differs. */
@@ -360,8 +319,102 @@ bool rule_reduction_order(const struct evidence *evidence, struct ruling *ret)
         ret->confidence = ENGINE_LIKELY;
         ruling_evidence(evidence, ret, "the outputs are about %.3g ulp apart", finding->ulp);
     }
-    ruling_next(evidence, ret, "does each side repeat itself? divergectl run --like A");
+    ruling_next_repeat(evidence, ret);
     return true;
+}
+
+/* Beyond what any format's rounding makes, and the runs' causes differ. */
+#define FAR_APART 1e-2
+
+bool rule_far(const struct evidence *evidence, struct ruling *ret)
+{
+    const struct engine_finding *finding = evidence->finding;
+    if (!evidence->first || !evidence_inputs_equal(evidence) ||
+        (evidence->site->flags & DIVERGE_FLAG_RANDOM) || !(finding->rel_l2 > FAR_APART) ||
+        environment_causes(evidence->answer) == 0)
+        return false;
+    ruling_set(ret, "kernel-mismatch", NULL, ENGINE_POSSIBLE,
+               "Same inputs, same arguments, and results that no rounding explains: two kernels that "
+               "do not compute the same.");
+    ruling_evidence(evidence, ret, "the outputs are %.2g apart", finding->rel_l2);
+    ruling_evidence(evidence, ret, "%s",
+                    environment_causes(evidence->answer) == 1
+                        ? "a recorded cause differs"
+                        : pool_format(evidence->engine->keep, "%s differ",
+                                      evidence_count(evidence, environment_causes(evidence->answer),
+                                                     "recorded cause")));
+    ruling_next_repeat(evidence, ret);
+    return true;
+}
+
+/* ---- choices of the kernel ------------------------------------------------------------------- */
+
+static const char *const TUNING[] = {"algo", "algorithm", "autotune", "tactic", "heuristic", NULL};
+
+/* The call's record of which algorithm it took differs; NULL: none. */
+static const struct item *other_algorithm(const struct evidence *evidence)
+{
+    const struct item *attributes[MAX_CALL];
+    size_t n = view_call(evidence->view, evidence->first, DIVERGE_ROLE_ATTR, attributes, MAX_CALL);
+    for (size_t i = 0; i < n; i++)
+        if (attributes[i]->state == ITEM_DIFFERS || attributes[i]->state == ITEM_EVIDENCE)
+            if (text_has_word(item_site(evidence->view, attributes[i])->name, TUNING))
+                return attributes[i];
+    return NULL;
+}
+
+bool rule_autotune(const struct evidence *evidence, struct ruling *ret)
+{
+    if (!evidence->first || !evidence_is_pair(evidence->first) || !evidence->site->op[0] ||
+        evidence->finding->inputs.differ > 0)
+        return false;
+    const struct item *choice = other_algorithm(evidence);
+    if (!choice)
+        return false;
+    ruling_set(ret, "nondeterministic-kernel", "autotune", ENGINE_LIKELY,
+               "The op's inputs agree, but it took another algorithm in each run.");
+    ruling_evidence(evidence, ret, "%s of %s differs", item_site(evidence->view, choice)->name,
+                    evidence_what(evidence, evidence->first));
+    if (evidence_uses(evidence, "torch"))
+        ruling_next(evidence, ret, "torch.backends.cudnn.benchmark = False");
+    else
+        ruling_next(evidence, ret, "fix the choice of algorithm, or turn benchmarking off");
+    return true;
+}
+
+/* Other outputs of the call, floating-point ones, agree: values equal and indices differ. */
+static bool is_tie(const struct evidence *evidence)
+{
+    const struct item *outputs[MAX_CALL];
+    size_t n =
+        view_call(evidence->view, evidence->first, DIVERGE_ROLE_OUTPUT, outputs, MAX_CALL);
+    bool values = false;
+    if (evidence->finding->a.kind != DIVERGE_KIND_TENSOR || evidence->finding->a.dtype > DIVERGE_I64)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (!evidence_is_pair(outputs[i]) ||
+            !dtype_is_float(item_type(evidence->view, outputs[i], SIDE_A)->dtype))
+            continue;
+        if (outputs[i]->state != ITEM_EQUAL)
+            return false;
+        values = true;
+    }
+    return values;
+}
+
+static void describe_causes(const struct evidence *evidence, bool same, struct ruling *ret)
+{
+    size_t differ = environment_causes(evidence->answer);
+    uint64_t equal = evidence->answer->environment_equal_causes;
+    if (same)
+        ruling_evidence(evidence, ret, "%s%s %s equal", equal > 1 ? "all " : "",
+                        evidence_count(evidence, equal, "recorded cause"), equal > 1 ? "are" : "is");
+    else if (differ > 0)
+        ruling_evidence(evidence, ret, "%s %s",
+                        evidence_count(evidence, differ, "recorded cause"),
+                        differ == 1 ? "differs" : "differ");
+    else
+        ruling_evidence(evidence, ret, "no cause was recorded that could differ");
 }
 
 bool rule_nondeterministic(const struct evidence *evidence, struct ruling *ret)
@@ -373,7 +426,8 @@ bool rule_nondeterministic(const struct evidence *evidence, struct ruling *ret)
         environment_causes(evidence->answer) == 0 && evidence->answer->environment_equal_causes > 0;
     const struct engine_inputs *inputs = &finding->inputs;
     bool likely = same_causes && inputs->equal > 0;
-    ruling_set(ret, "nondeterministic-kernel", NULL, likely ? ENGINE_LIKELY : ENGINE_POSSIBLE,
+    ruling_set(ret, "nondeterministic-kernel", is_tie(evidence) ? "ties" : NULL,
+               likely ? ENGINE_LIKELY : ENGINE_POSSIBLE,
                same_causes
                    ? "Same inputs, same arguments, same program and machine; another output."
                    : "Same inputs, same arguments; another output.");
@@ -382,19 +436,34 @@ bool rule_nondeterministic(const struct evidence *evidence, struct ruling *ret)
                     "earlier record agrees",
                     inputs->equal, inputs->measured + inputs->inherited, inputs->measured,
                     inputs->inherited);
-    if (same_causes)
-        ruling_evidence(evidence, ret, "all %llu recorded causes are equal",
-                        (unsigned long long)evidence->answer->environment_equal_causes);
-    else
-        ruling_evidence(evidence, ret, "%zu recorded causes differ",
-                        environment_causes(evidence->answer));
+    describe_causes(evidence, same_causes, ret);
+    if (ret->detail)
+        ruling_evidence(evidence, ret, "its values are equal, its indices are not");
     ruling_evidence(evidence, ret, "no repeats: certain only when two runs of one side disagree");
-    ruling_next(evidence, ret, "torch.use_deterministic_algorithms(True), or one thread");
-    ruling_next(evidence, ret, "how often: divergectl check --repeat 5 -- …");
+    if (evidence_uses(evidence, "torch"))
+        ruling_next(evidence, ret, "torch.use_deterministic_algorithms(True), or one thread");
+    ruling_next_repeat(evidence, ret);
     return true;
 }
 
 /* ---- what remains --------------------------------------------------------------------------- */
+
+/* In the step of the difference, or the one that led to this boundary. */
+static bool ops_were_recorded(const struct evidence *evidence)
+{
+    uint64_t segment = evidence->view->segment;
+    if (segment_is_boundary(segment) && segment > 1)
+        segment--;
+    for (int side = 0; side < SIDES; side++) {
+        struct trace_head head;
+        if (!evidence->pairing->tier[DIVERGE_TIER_OP] ||
+            !side_head(evidence->engine, side, evidence->pairing->stream[side], DIVERGE_TIER_OP,
+                       segment, &head) ||
+            head.records == 0)
+            return false;
+    }
+    return true;
+}
 
 bool rule_unexplained(const struct evidence *evidence, struct ruling *ret)
 {
@@ -402,9 +471,11 @@ bool rule_unexplained(const struct evidence *evidence, struct ruling *ret)
         ruling_set(ret, "unobserved", NULL, ENGINE_POSSIBLE,
                    "The first op that differs got other inputs, and no record says where from.");
         ruling_evidence(evidence, ret,
-                        "%u of its inputs differ; what made them was not recorded "
+                        "%u of its inputs %s; what made %s was not recorded "
                         "or only inherited",
-                        evidence->finding->inputs.differ);
+                        evidence->finding->inputs.differ,
+                        evidence->finding->inputs.differ == 1 ? "differs" : "differ",
+                        evidence->finding->inputs.differ == 1 ? "it" : "them");
         return true;
     }
     if (evidence->view->segment == 0) {
@@ -412,15 +483,20 @@ bool rule_unexplained(const struct evidence *evidence, struct ruling *ret)
                    "The initialisation differs, but nothing after it does.");
         return true;
     }
+    bool shallow = !ops_were_recorded(evidence);
     if (!reduction_cause(evidence, ret))
         ruling_set(ret, "nondeterministic-kernel", NULL, ENGINE_POSSIBLE,
-                   "Everything recorded before agrees; the ops in between were not recorded.");
+                   shallow ? "Everything recorded before agrees; the ops in between were not recorded."
+                           : "Every op that was recorded before agrees; something else wrote it.");
     ret->confidence = ENGINE_POSSIBLE;
     ruling_evidence(evidence, ret,
-                    "%s is the first record that differs; ops before it were not "
-                    "recorded, so the origin is not known",
+                    shallow ? "%s is the first record that differs; ops before it were not "
+                              "recorded, so the origin is not known"
+                            : "%s is the first record that differs; no op that was recorded made it",
                     evidence_what(evidence, evidence->first));
-    ruling_next(evidence, ret, "record ops around %s: divergectl zoom A B",
-                evidence_place(evidence));
+    if (shallow)
+        ruling_next_ops(evidence, ret);
+    else
+        ruling_next_repeat(evidence, ret);
     return true;
 }

@@ -54,6 +54,14 @@ static enum known differ(const struct generators *generators)
     return known ? NO : UNKNOWN;
 }
 
+/* As the first boundary has them, or as the initialisation left them. */
+static struct generators generators_after_init(const struct evidence *evidence)
+{
+    struct generators list =
+        generators_at(evidence->engine, evidence->pairing, evidence->view->segment, false);
+    return list.count > 0 ? list : generators_at(evidence->engine, evidence->pairing, 0, true);
+}
+
 /*
  * Generators tell: another state before construction is another seed; another state only after it,
  * from some parameter on, is an extra draw; no trace in them means that the tensors came from
@@ -79,8 +87,7 @@ bool rule_init(const struct evidence *evidence, struct ruling *ret)
         !is_parameter(evidence->site) || !evidence_is_pair(evidence->first))
         return false;
     struct generators first = generators_at(engine, evidence->pairing, 0, false);
-    struct generators last =
-        generators_at(engine, evidence->pairing, evidence->view->segment, false);
+    struct generators last = generators_after_init(evidence);
     enum known before = differ(&first), after = differ(&last);
     const struct engine_environment *seed = environment_cause(evidence->answer, seed_words);
     struct spread spread = measure_spread(evidence->view);
@@ -88,10 +95,11 @@ bool rule_init(const struct evidence *evidence, struct ruling *ret)
                before == UNKNOWN && after == UNKNOWN && !seed ? ENGINE_LIKELY : ENGINE_CERTAIN,
                "The parameters differ before the first step.");
     ruling_evidence(evidence, ret,
-                    "%zu parameters differ at boundary %llu, %zu agree (constant "
-                    "ones not counted)",
-                    spread.differ, (unsigned long long)segment_number(evidence->view->segment),
-                    spread.equal);
+                    "%s %s at boundary %llu, %zu %s (constant ones not counted)",
+                    evidence_count(evidence, spread.differ, "parameter"),
+                    spread.differ == 1 ? "differs" : "differ",
+                    (unsigned long long)segment_number(evidence->view->segment), spread.equal,
+                    spread.equal == 1 ? "agrees" : "agree");
     if (before != UNKNOWN)
         ruling_evidence(evidence, ret, "the generators before construction are %s",
                         before == YES ? "different" : "equal");
@@ -166,7 +174,8 @@ static bool reads_unwritten(const struct evidence *evidence, struct ruling *ret)
     if (evidence->site->role != DIVERGE_ROLE_INPUT)
         return false;
     for (int side = 0; side < SIDES; side++) {
-        const struct item *producer = view_producer(evidence->view, evidence->first, side);
+        bool certain;
+        const struct item *producer = evidence_producer(evidence, evidence->first, side, &certain);
         if (!producer || !(item_site(evidence->view, producer)->flags & DIVERGE_FLAG_UNINITIALISED))
             continue;
         ruling_set(ret, "corruption", "uninitialised", ENGINE_LIKELY,
@@ -190,8 +199,7 @@ bool rule_uninitialised(const struct evidence *evidence, struct ruling *ret)
         (!is_parameter(evidence->site) && evidence->site->role != DIVERGE_ROLE_OPTSTATE))
         return false;
     struct generators first = generators_at(evidence->engine, pairing, 0, false);
-    struct generators last =
-        generators_at(evidence->engine, pairing, evidence->view->segment, false);
+    struct generators last = generators_after_init(evidence);
     if (differ(&first) == YES || differ(&last) == YES || !never_written(evidence, ret))
         return false;
     if (differ(&first) == NO && differ(&last) == NO)
@@ -297,16 +305,19 @@ bool rule_resume(const struct evidence *evidence, struct ruling *ret)
     } else if (losses.parameters > 0) {
         ruling_set(ret, "resume", "parameter", ENGINE_CERTAIN,
                    "Parameters or buffers are not those of the checkpoint's run.");
-        ruling_evidence(evidence, ret, "%zu parameters or buffers differ", losses.parameters);
+        ruling_evidence(evidence, ret, "%s of parameters and buffers %s",
+                        evidence_count(evidence, losses.parameters, "tensor"),
+                        losses.parameters == 1 ? "differs" : "differ");
     } else if (losses.optstate > 0) {
         bool blank = losses.blank == losses.optstate;
         ruling_set(ret, "resume", "optimizer", blank ? ENGINE_CERTAIN : ENGINE_LIKELY,
                    "The optimizer's state was not restored.");
         ruling_evidence(evidence, ret,
-                        "%zu items of the optimizer's state differ, %zu of them "
+                        "%s of the optimizer's state %s, %zu of them "
                         "missing or zero in %c; all parameters agree",
-                        losses.optstate, losses.blank, side);
-        ruling_next(evidence, ret, "save and load the optimizer's state_dict");
+                        evidence_count(evidence, losses.optstate, "item"),
+                        losses.optstate == 1 ? "differs" : "differ", losses.blank, side);
+        ruling_next(evidence, ret, "save and load the optimizer's state with the checkpoint");
     } else {
         rule_on_scalar(evidence, ret);
         ruling_evidence(evidence, ret, "%s differs; all tensors agree",

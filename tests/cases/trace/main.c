@@ -16,7 +16,8 @@
  *     batch NAME TENSOR                                            with the digests of its rows
  *     ids 3,1,2
  *     rng NAME SLOT STATE | counter NAME N | evidence NAME NUMBER
- *     op NAME [args=TEXT] [flags=random,inplace] [src=TEXT] [in=TENSOR] [out=TENSOR] [attr=NAME:NUMBER] …
+ *     op NAME [scope=NAME] [args=TEXT] [flags=random,inplace] [src=TEXT] [in=TENSOR] [out=TENSOR]
+ *        [attr=NAME:NUMBER] …                                      in, out and attr in any order and number
  * Names of tensors within a segment:
  *     out=TENSOR>x    is called x from here on
  *     in=<x           x, measured, with its producer; in=<x/noise1e-6: and changed since
@@ -296,7 +297,7 @@ static void record_attribute(struct recorder *recorder, char *text, int number)
 static void take_op(struct recorder *recorder, const struct script_line *line)
 {
     struct diverge_lane *lane = recorder->lane;
-    const char *arguments = NULL, *source = NULL;
+    const char *arguments = NULL, *source = NULL, *scope = NULL;
     uint32_t flags = 0;
     for (size_t i = 2; i < line->count; i++) {
         char *word = line->words[i];
@@ -306,7 +307,13 @@ static void take_op(struct recorder *recorder, const struct script_line *line)
             source = word + 4;
         else if (strncmp(word, "flags=", 6) == 0)
             flags = parse_flags(word + 6, line->number);
+        else if (strncmp(word, "scope=", 6) == 0)
+            scope = word + 6;
+        else if (strncmp(word, "in=", 3) && strncmp(word, "out=", 4) && strncmp(word, "attr=", 5))
+            script_fail(line->number, "not of an op", word);
     }
+    if (scope)
+        diverge_scope(lane, diverge_lane_name(lane, scope));
     uint16_t inputs = 0, outputs = 0;
     diverge_op_begin(lane, diverge_lane_name(lane, word_at(line, 1)), flags, arguments,
                      diverge_lane_name(lane, source));
@@ -320,6 +327,8 @@ static void take_op(struct recorder *recorder, const struct script_line *line)
             record_attribute(recorder, word + 5, line->number);
     }
     diverge_op_end(lane);
+    if (scope)
+        diverge_scope(lane, 0);
 }
 
 static void take_batch(struct recorder *recorder, const struct script_line *line)
