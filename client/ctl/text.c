@@ -50,8 +50,8 @@ void text_init(const char *color)
     else if (color && !strcmp(color, "never"))
         colored = false;
     else
-        colored = isatty(STDOUT_FILENO) && !(none && *none) &&
-                  !(terminal && !strcmp(terminal, "dumb"));
+        colored =
+            isatty(STDOUT_FILENO) && !(none && *none) && !(terminal && !strcmp(terminal, "dumb"));
 }
 
 int text_width(void)
