@@ -201,7 +201,7 @@ static const char *const *copy_arguments(poptContext context, int *ret_count)
     return copy;
 }
 
-/* Where popt finds no memory it ends the process with status 1, which here means that runs differ. */
+/* Where popt finds no memory it ends the process with status 1, which here means: they differ. */
 static bool in_popt;
 
 static void leave_popt(void)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each call of divergectl fails in turn. It then says so with a status of its own, or answers exactly as it does without
- * the fault; what it was writing is whole or not there; the store and the daemon stay sound.
+ * Each call of divergectl fails in turn. It then says so with a status of its own, or answers
+ * exactly as it does without the fault; what it was writing is whole or not there; the store and
+ * the daemon stay sound.
  */
 #include <dirent.h>
 #include <setjmp.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each call of the daemon fails, or kills it, in turn while a training records. The training is never harmed; once a
- * daemon runs without faults, every record of the training is in the store, once.
+ * Each call of the daemon fails, or kills it, in turn while a training records. The training is
+ * never harmed; once a daemon runs without faults, every record of the training is in the store,
+ * once.
  */
 #include <dirent.h>
 #include <fcntl.h>
