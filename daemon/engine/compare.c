@@ -591,8 +591,7 @@ static struct outcome *compare_ranks(struct engine *engine, size_t *ret_count)
 static int weight(const struct outcome *outcome)
 {
     const struct engine_finding *finding = outcome->finding;
-    bool collective = finding->site->role == DIVERGE_ROLE_COLLECTIVE ||
-                      (finding->site->flags & DIVERGE_FLAG_COLLECTIVE);
+    bool collective = site_is_collective(finding->site);
     if (finding->relation == ENGINE_RECEIVER)
         return collective ? 3 : 2;
     return collective && finding->relation != ENGINE_STRUCTURE ? 1 : 0;
@@ -756,11 +755,59 @@ static void explain(struct engine *engine, const struct outcome *outcome)
     set_bracket(engine, outcome);
 }
 
-static void settle_result(struct engine *engine, bool differs)
+static bool has_value(const struct trace_chunk *chunk)
+{
+    for (uint32_t i = 0; i < chunk->count; i++)
+        if (!(chunk->layout->sites[i]->flags &
+              (DIVERGE_FLAG_VOLATILE | DIVERGE_FLAG_UNINITIALISED | DIVERGE_FLAG_EVIDENCE)))
+            return true;
+    return false;
+}
+
+enum { VALUE_ROWS = 64 };
+
+/*
+ * Whether equal records hold anything: what an allocation left, and handles, are counted and never compared. Mostly
+ * the first row tells; after many without a value the question is given up, and the benefit of the doubt with it.
+ */
+static bool has_values(struct engine *engine, const struct pairing *pairing)
+{
+    int rows = 0;
+    for (int tier = 0; tier < LEVEL_TIERS; tier++) {
+        struct trace_head head;
+        uint64_t from = pairing->low;
+        while (pairing->tier[tier] && rows < VALUE_ROWS &&
+               side_head_from(engine, SIDE_A, pairing->stream[SIDE_A], (enum diverge_tier)tier,
+                              from, &head) &&
+               head.segment <= pairing->high) {
+            size_t mark = engine_mark(engine);
+            const struct trace_chunk *chunk = side_load(
+                engine, SIDE_A, pairing->stream[SIDE_A], (enum diverge_tier)tier, head.segment);
+            bool found = head.records > 0 && (!chunk || chunk->pruned || has_value(chunk));
+            engine_release(engine, mark);
+            if (found)
+                return true;
+            rows += head.records > 0;
+            from = head.segment + 1;
+        }
+    }
+    return false;
+}
+
+static void settle_result(struct engine *engine, const struct outcome *outcomes, size_t count,
+                          bool differs)
 {
     struct engine_answer *answer = engine->answer;
+    bool values = false;
     if (!differs && answer->compared.records == 0)
         engine_reason(engine, "nothing was compared: no segment was recorded on both sides");
+    else if (!differs && answer->n_reasons == 0) {
+        for (size_t i = 0; i < count && !values; i++)
+            values = has_values(engine, &outcomes[i].pairing);
+        if (!values)
+            engine_reason(engine, "nothing was compared: the records hold no values, only handles "
+                                  "and memory that nobody wrote");
+    }
     answer->result = differs ? ENGINE_DIFFER : answer->n_reasons ? ENGINE_UNVERIFIED : ENGINE_SAME;
 }
 
@@ -783,7 +830,7 @@ void compare_runs(struct engine *engine)
         }
     answer->offset = engine->shift / 2;
     struct outcome *first = choose_first(engine, outcomes, count);
-    settle_result(engine, first != NULL);
+    settle_result(engine, outcomes, count, first != NULL);
     set_agreement(engine, outcomes, count);
     if (first)
         explain(engine, first);

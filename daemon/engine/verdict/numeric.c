@@ -22,20 +22,27 @@ static bool inputs_are_finite(const struct view *view, const struct item *item, 
     return true;
 }
 
+/* The first value of the segment that is finite on one side only; it counts when finite ones made it. */
 const struct item *nonfinite_onset(const struct view *view, int *ret_side)
 {
-    if (!segment_is_step(view->segment))
+    const struct pairing *pairing = view->pairing;
+    bool start = segment_is_boundary(view->segment) &&
+                 (view->segment == pairing->first_boundary[SIDE_A] ||
+                  view->segment == pairing->first_boundary[SIDE_B]);
+    if (view->segment == 0 || start)
         return NULL;
     for (size_t i = 0; i < view->n_differences; i++) {
         const struct item *item = view->differences[i];
-        if (!evidence_is_pair(item) || item_site(view, item)->role == DIVERGE_ROLE_INPUT)
+        if (!evidence_is_pair(item))
             continue;
         bool a = item_is_nonfinite(view, item, SIDE_A), b = item_is_nonfinite(view, item, SIDE_B);
         if (a == b)
             continue;
         int side = a ? SIDE_A : SIDE_B;
-        if (!inputs_are_finite(view, item, side))
-            continue;
+        enum diverge_role role = item_site(view, item)->role;
+        if (role == DIVERGE_ROLE_INPUT || role == DIVERGE_ROLE_BATCH ||
+            !inputs_are_finite(view, item, side))
+            return NULL;
         *ret_side = side;
         return item;
     }
@@ -50,8 +57,11 @@ bool rule_nonfinite(const struct evidence *evidence, struct ruling *ret)
         return false;
     ruling_set(ret, "nonfinite", NULL, ENGINE_CERTAIN,
                "One run gets NaN or infinity from finite inputs in the step where the runs part.");
-    ruling_evidence(evidence, ret, "%s is not finite in %c; its inputs are",
-                    evidence_what(evidence, onset), side == SIDE_A ? 'A' : 'B');
+    const struct item *input;
+    bool has_inputs = view_call(evidence->view, onset, DIVERGE_ROLE_INPUT, &input, 1) > 0;
+    ruling_evidence(evidence, ret, "%s is not finite in %c%s", evidence_what(evidence, onset),
+                    side == SIDE_A ? 'A' : 'B',
+                    has_inputs ? "; its inputs are" : "; every earlier record is");
     if (onset != evidence->first)
         ruling_evidence(evidence, ret, "the first difference of the step is before it: %s",
                         evidence_what(evidence, evidence->first));
@@ -152,16 +162,46 @@ bool evidence_only_zero_signs(const struct evidence *evidence)
            (diverge_dtype_size(a->dtype) == 2 && change == UINT64_C(1) << 15);
 }
 
+/* Twice, half or minus the value is one bit of it too: in an input a write by the program explains it better. */
+static bool is_arithmetic(enum diverge_dtype dtype, const struct diverge_located *located)
+{
+    static const struct {
+        enum diverge_dtype dtype;
+        int exponent, sign; /* bits within a word */
+    } formats[] = {{DIVERGE_F32, 23, 31}, {DIVERGE_F64, 20, 31}, {DIVERGE_BF16, 7, 15},
+                   {DIVERGE_F16, 10, 15}, {DIVERGE_C64, 23, 31}, {DIVERGE_C128, 20, 31}};
+    uint64_t change = located->change < 0 ? -(uint64_t)located->change : (uint64_t)located->change;
+    int bit = __builtin_ctzll(change);
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+        if (formats[i].dtype == dtype) {
+            int within = diverge_dtype_size(dtype) == 2 ? bit % 16 : bit;
+            return within == formats[i].exponent || within == formats[i].sign;
+        }
+    return false;
+}
+
+static bool is_measured(const struct view *view, const struct item *item)
+{
+    for (int side = 0; side < SIDES; side++)
+        if (item_state_bits(view, item, side) & (DVG_STATE_INHERITED | DVG_STATE_UNREAD))
+            return false;
+    return true;
+}
+
 bool rule_bit_flip(const struct evidence *evidence, struct ruling *ret)
 {
     const struct item *first = evidence->first;
-    if (!first || !evidence_is_pair(first) || evidence->finding->inputs.differ > 0 ||
-        evidence->site->role == DIVERGE_ROLE_INPUT)
+    if (!first || !evidence_is_pair(first))
+        return false;
+    bool input = evidence->site->role == DIVERGE_ROLE_INPUT;
+    if (input ? first->argument_only || !is_measured(evidence->view, first)
+              : evidence->finding->inputs.differ > 0)
         return false;
     const struct trace_type *type = item_type(evidence->view, first, SIDE_A);
     struct diverge_located located;
     if (type->kind != DIVERGE_KIND_TENSOR ||
-        !type_equal(type, item_type(evidence->view, first, SIDE_B)) || !one_bit(evidence, &located))
+        !type_equal(type, item_type(evidence->view, first, SIDE_B)) || !one_bit(evidence, &located) ||
+        (input && is_arithmetic(type->dtype, &located)))
         return false;
     int buckets = differing_buckets(evidence);
     if (buckets > 1 || evidence_only_zero_signs(evidence))

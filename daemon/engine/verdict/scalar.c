@@ -26,6 +26,7 @@ struct part {
 static struct part next_part(const char **at)
 {
     int depth = 0;
+    *at += strspn(*at, " ");
     struct part part = {.text = *at};
     const char *end = *at;
     for (; *end && !(depth == 0 && *end == ','); end++) {
@@ -111,14 +112,25 @@ static bool is_mode_name(const char *name)
     return false;
 }
 
+/* "True against False" of an op that trains and evaluates in two ways. */
+static bool is_mode_argument(const char *op, const char *argument)
+{
+    static const char *const ops[] = {"dropout", "batch_norm", "batchnorm", "instance_norm", NULL};
+    static const char *const words[] = {"train", "training", "autocast", "no_grad", NULL};
+    static const char *const switches[] = {"True against False", "False against True",
+                                           "true against false", "false against true", NULL};
+    if (text_has_word(argument, words))
+        return true;
+    return text_has(op, ops) && text_has(argument, switches) && !strchr(argument, '=');
+}
+
 bool rule_mode(const struct evidence *evidence, struct ruling *ret)
 {
     if (!evidence->first || !evidence_is_pair(evidence->first))
         return false;
-    static const char *const argument_words[] = {"train", "autocast", "no_grad", NULL};
     bool flag = is_scalar(evidence, evidence->first) && is_mode_name(evidence->site->name);
     const char *argument = differing_argument(evidence);
-    bool in_argument = evidence->finding->inputs.differ == 0 && text_has(argument, argument_words);
+    bool in_argument = evidence->finding->inputs.differ == 0 && is_mode_argument(evidence->site->op, argument);
     const char *evident = flag || in_argument || !segment_is_step(evidence->view->segment)
                               ? NULL
                               : evidence_attribute(evidence, MODE_WORDS);

@@ -145,6 +145,32 @@ static struct writers find_writers(const struct view *init, int side, uint64_t v
     return writers;
 }
 
+/*
+ * Every other parameter has its value from a recorded op of the initialisation, on both sides: then one that has not
+ * was left out by the program, not by the recording.
+ */
+static bool others_are_written(const struct evidence *evidence)
+{
+    const struct view *view = evidence->view;
+    struct view *init = view_load(evidence->engine, evidence->pairing, 0);
+    size_t others = 0;
+    bool all = true;
+    for (size_t i = 0; i < view->n_items && all; i++) {
+        const struct item *item = &view->items[i];
+        if (item == evidence->first || !evidence_is_pair(item) ||
+            item_site(view, item)->role != DIVERGE_ROLE_PARAM)
+            continue;
+        for (int side = 0; side < SIDES && all; side++) {
+            struct writers writers =
+                find_writers(init, side, item_value(view, item, side), item_type(view, item, side));
+            all = writers.written;
+        }
+        others++;
+    }
+    view_release(evidence->engine, init);
+    return all && others > 0;
+}
+
 static bool never_written(const struct evidence *evidence, struct ruling *ret)
 {
     struct engine *engine = evidence->engine;
@@ -155,8 +181,9 @@ static bool never_written(const struct evidence *evidence, struct ruling *ret)
         writers[side] = find_writers(init, side, item_value(evidence->view, evidence->first, side),
                                      item_type(evidence->view, evidence->first, side));
     view_release(engine, init);
-    if (writers[SIDE_A].written || writers[SIDE_B].written || !writers[SIDE_A].allocated ||
-        !writers[SIDE_B].allocated)
+    if (writers[SIDE_A].written || writers[SIDE_B].written)
+        return false;
+    if ((!writers[SIDE_A].allocated || !writers[SIDE_B].allocated) && !others_are_written(evidence))
         return false;
     bool exact = writers[SIDE_A].same_as_allocated && writers[SIDE_B].same_as_allocated;
     ruling_set(ret, "corruption", "uninitialised", exact ? ENGINE_CERTAIN : ENGINE_LIKELY,

@@ -27,9 +27,7 @@ static char side_of(const struct item *item)
 bool rule_missing_collective(const struct evidence *evidence, struct ruling *ret)
 {
     const struct item *first = evidence->first;
-    if (!first || evidence_is_pair(first) ||
-        (evidence->site->role != DIVERGE_ROLE_COLLECTIVE &&
-         !(evidence->site->flags & DIVERGE_FLAG_COLLECTIVE)))
+    if (!first || evidence_is_pair(first) || !site_is_collective(evidence->site))
         return false;
     ruling_set(
         ret, "desync", "missing-collective", ENGINE_CERTAIN,
@@ -57,6 +55,14 @@ static const char *other_form(const struct view *view, const struct item *item)
     return a->dtype != b->dtype ? "dtype" : NULL;
 }
 
+/* A flag of which tensors share their memory. */
+static bool is_alias(const struct trace_site *site)
+{
+    static const char *const words[] = {"alias", "aliases", "tied", "shares", NULL};
+    return (site->role == DIVERGE_ROLE_ATTR || site->role == DIVERGE_ROLE_SCALAR) &&
+           text_has_word(site->name, words);
+}
+
 bool rule_structure(const struct evidence *evidence, struct ruling *ret)
 {
     const struct item *first = evidence->first;
@@ -65,6 +71,8 @@ bool rule_structure(const struct evidence *evidence, struct ruling *ret)
     const char *detail = evidence_is_pair(first)   ? other_form(evidence->view, first)
                          : item_has(first, SIDE_A) ? "missing"
                                                    : "extra";
+    if (!detail && is_alias(evidence->site))
+        detail = "alias";
     if (!detail)
         return false;
     ruling_set(ret, "structure", detail, ENGINE_CERTAIN,
@@ -75,7 +83,9 @@ bool rule_structure(const struct evidence *evidence, struct ruling *ret)
     else
         ruling_evidence(evidence, ret, "%s at %s has another %s on each side",
                         evidence_what(evidence, first), evidence_place(evidence),
-                        strcmp(detail, "shape") == 0 ? "shape" : "kind or dtype");
+                        strcmp(detail, "shape") == 0   ? "shape"
+                        : strcmp(detail, "alias") == 0 ? "value"
+                                                       : "kind or dtype");
     return true;
 }
 

@@ -4,7 +4,7 @@
  * process of its own, through the public library as a trainer would.
  *
  * Of a run, before anything else:
- *     world 2 | level step | steps 0:3 | sketch 64 | spec TEXT | metadata KEY VALUE
+ *     world 2 | ranks 1 (recorded ones, if fewer) | level step | steps 0:3 | sketch 64 | spec TEXT | metadata KEY VALUE
  * Segments, and what the records that follow are part of:
  *     init | step K | boundary K
  *     lane NAME | phase NAME | micro K | region NAME | scope NAME (- for none)
@@ -137,7 +137,7 @@ static bool take_option(struct recorder *recorder, const struct script_line *lin
         recorder->metadata[n] =
             (struct diverge_metadata){recorder->texts[2 * n], recorder->texts[2 * n + 1]};
     } else {
-        return strcmp(name, "world") == 0; /* read before */
+        return strcmp(name, "world") == 0 || strcmp(name, "ranks") == 0; /* read before */
     }
     return true;
 }
@@ -404,11 +404,17 @@ static void take_line(void *ctx, const struct script_line *line)
 
 /* ---- processes ------------------------------------------------------------------------------ */
 
+struct world {
+    int declared, recorded;
+};
+
 static void find_world(void *ctx, const struct script_line *line)
 {
-    int *world = ctx;
+    struct world *world = ctx;
     if (strcmp(line->words[0], "world") == 0)
-        *world = (int)number_at(line, 1);
+        world->declared = world->recorded = (int)number_at(line, 1);
+    else if (strcmp(line->words[0], "ranks") == 0)
+        world->recorded = (int)number_at(line, 1);
 }
 
 static int record_rank(const struct script *script, char run, const char *name, int rank, int world)
@@ -449,12 +455,12 @@ int main(int argc, char **argv)
     }
     script_read(&script, argv[1]);
     for (char run = 'A'; run <= 'B'; run++) {
-        int world = 1;
+        struct world world = {1, 1};
         script_run(&script, run, 0, find_world, &world);
-        for (int rank = 0; rank < world && status == 0; rank++) {
+        for (int rank = 0; rank < world.recorded && status == 0; rank++) {
             pid_t child = fork();
             if (child == 0)
-                exit(record_rank(&script, run, argv[2], rank, world));
+                exit(record_rank(&script, run, argv[2], rank, world.declared));
             status = wait_for(child);
         }
     }
