@@ -369,6 +369,8 @@ static void print_agreement(const struct page *page)
                             (unsigned long long)answer->agree_boundary, amount(answer, steps)));
     else if (answer->first && answer->first->segment <= 1)
         sentence(page, "They differ from the start: no boundary agrees.");
+    else if (answer->compared.boundaries <= 1 && !answer->n_reasons && !answer->has_bracket)
+        sentence(page, "They differ at the first boundary that both have.");
     else if (!answer->has_bracket)
         sentence(page, "No boundary is known to agree.");
     if (!answer->has_bracket)
@@ -518,7 +520,7 @@ static const char *note_text(const struct engine_note *note)
     const struct trace_site *site = note->site;
     const char *name = site ? (*site->op ? site->op : *site->name ? site->name : site->scope) : "";
 
-    return mem_printf("%s: %s in %c, %s%s%s%s%s", text_segment(note->segment), note->what,
+    return mem_printf("%s: only in %c, %s%s%s%s%s", text_segment(note->segment),
                       note->side == 'a' ? 'A' : 'B', text_things(note->count, "record"),
                       *name ? " from " : "", text_escape(name),
                       site && *site->scope && name != site->scope ? " in " : "",
@@ -595,7 +597,7 @@ static void print_also(const struct page *page)
 
     if (!answer->n_also)
         return;
-    fprintf(page->file, "%sThen%s\n", text_style(TEXT_BOLD), text_style(TEXT_PLAIN));
+    fprintf(page->file, "%sAlso%s\n", text_style(TEXT_BOLD), text_style(TEXT_PLAIN));
     for (size_t i = 0; i < answer->n_also; i++)
         text_wrap(page->file, "  ", 4,
                   mem_printf("%s (%s)", brief(answer->also[i]),

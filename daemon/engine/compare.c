@@ -71,19 +71,24 @@ static void add_notes(struct engine *engine, const struct view *view)
 }
 
 /*
- * An input that differs in its call's arguments alone stands for the call: its output is the
- * place.
+ * An input that differs in its call's arguments alone, or is there because the whole call is on one side only, stands
+ * for the call: its output is the place.
  */
 static const struct item *stand_for_call(const struct view *view, const struct item *first)
 {
     static const enum diverge_role roles[] = {DIVERGE_ROLE_ATTR, DIVERGE_ROLE_OUTPUT,
                                               DIVERGE_ROLE_COLLECTIVE};
     const struct item *made;
-    if (!first->argument_only || item_site(view, first)->role != DIVERGE_ROLE_INPUT)
+    bool single = !item_has(first, SIDE_A) || !item_has(first, SIDE_B);
+    if ((!first->argument_only && !single) || item_site(view, first)->role != DIVERGE_ROLE_INPUT)
         return first;
-    for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++)
-        if (view_call(view, first, roles[i], &made, 1) > 0 && made->state == ITEM_DIFFERS)
+    for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
+        if (view_call(view, first, roles[i], &made, 1) == 0)
+            continue;
+        bool made_single = !item_has(made, SIDE_A) || !item_has(made, SIDE_B);
+        if (single ? made_single && made->state == first->state : made->state == ITEM_DIFFERS)
             return made;
+    }
     return first;
 }
 
@@ -94,7 +99,9 @@ static const struct item *stand_for_call(const struct view *view, const struct i
 static const struct item *first_item(const struct engine *engine, const struct view *view)
 {
     if (view->n_differences == 0)
-        return engine->options->strict_structure && view->n_notes ? view->notes[0] : NULL;
+        return engine->options->strict_structure && view->n_notes
+                   ? stand_for_call(view, view->notes[0])
+                   : NULL;
     const struct item *first = stand_for_call(view, view->differences[0]);
     if (first->category <= CATEGORY_DATA_DIGEST || finding_relation(view, first) != ENGINE_RECEIVER)
         return first;
@@ -487,6 +494,10 @@ static void set_bracket(struct engine *engine, const struct outcome *outcome)
     uint64_t segment = outcome->segment;
     int tier = state_tier(pairing);
     uint64_t before = segment_is_step(segment) ? segment - 1 : segment - 2;
+    const struct engine_finding *first = outcome->finding;
+    if (first->relation == ENGINE_ORIGIN || first->relation == ENGINE_STRUCTURE ||
+        (first->site->role == DIVERGE_ROLE_BATCH && first->relation == ENGINE_STATE))
+        return; /* it arose right here */
     if (segment <= 1 || segment == pairing->low || tier < 0 || before < pairing->low)
         return;
     bool step_known = segment_is_step(segment) || !step_is_one_sided(engine, pairing, segment - 1);
@@ -742,6 +753,7 @@ static void explain(struct engine *engine, const struct outcome *outcome)
     evidence.at_start = outcome->segment == (a > b ? a : b);
     evidence.generators = generators_before(engine, view, first);
     answer->first = outcome->finding;
+    set_bracket(engine, outcome);
     verdict_decide(&evidence, answer, outcome->after_gap);
     int side;
     const struct item *onset = first ? nonfinite_onset(view, &side) : NULL;
@@ -752,7 +764,6 @@ static void explain(struct engine *engine, const struct outcome *outcome)
         list_following(engine, outcome, view, first);
     find_loss(engine, outcome, view);
     view_release(engine, view);
-    set_bracket(engine, outcome);
 }
 
 static bool has_value(const struct trace_chunk *chunk)

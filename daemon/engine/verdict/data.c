@@ -338,7 +338,7 @@ bool rule_data(const struct evidence *evidence, struct ruling *ret)
     if (other_shape(evidence) ||
         (!is_replay(evidence, ret) && !is_pairing(evidence, ret) && !is_order(evidence, ret)))
         describe_other(evidence, ret);
-    ruling_evidence(evidence, ret, "%s differs in the data phase of %s; everything before agrees",
+    ruling_evidence(evidence, ret, "%s differs in the batch of %s; everything before agrees",
                     evidence_what(evidence, evidence->first), evidence_place(evidence));
     return true;
 }

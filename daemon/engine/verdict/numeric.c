@@ -69,6 +69,8 @@ bool rule_nonfinite(const struct evidence *evidence, struct ruling *ret)
         evidence->finding->a.argument_text && evidence->finding->b.argument_text)
         ruling_evidence(evidence, ret, "there the argument is %.200s in A and %.200s in B",
                         evidence->finding->a.argument_text, evidence->finding->b.argument_text);
+    ruling_next(evidence, ret, "hold the range of what goes into %s against its data type",
+                evidence_what(evidence, onset));
     return true;
 }
 
@@ -209,11 +211,15 @@ bool rule_bit_flip(const struct evidence *evidence, struct ruling *ret)
     uint64_t change = located.change < 0 ? -(uint64_t)located.change : (uint64_t)located.change;
     ruling_set(ret, "corruption", "bit-flip", buckets == 1 ? ENGINE_LIKELY : ENGINE_POSSIBLE,
                "Exactly one bit of one tensor differs: memory or a wire may be at fault.");
+    uint64_t size = diverge_dtype_size(type->dtype) ? diverge_dtype_size(type->dtype) : 1;
+    uint64_t at = located.word * 32 + (uint64_t)__builtin_ctzll(change);
     ruling_evidence(evidence, ret,
-                    "32-bit word %llu of %s, bit %d; no other single word explains "
-                    "the two checksums",
-                    (unsigned long long)located.word, evidence_what(evidence, first),
-                    __builtin_ctzll(change));
+                    "element %llu of %s%s, counted in C order, bit %llu; no other single word "
+                    "explains the two checksums",
+                    (unsigned long long)(at / (8 * size)),
+                    input ? pool_format(evidence->engine->keep, "input %u of ", evidence->site->slot)
+                          : "",
+                    evidence_what(evidence, first), (unsigned long long)(at % (8 * size)));
     if (buckets == 1)
         ruling_evidence(evidence, ret, "the sketches differ in one bucket, as one element would");
     ruling_next(evidence, ret, "check ECC counters; run again on other hardware");
@@ -246,6 +252,7 @@ bool rule_dropped_write(const struct evidence *evidence, struct ruling *ret)
         ruling_evidence(evidence, ret, "in %c the output of %s equals its input %u",
                         kept_a ? 'A' : 'B', evidence_what(evidence, first),
                         item_site(evidence->view, inputs[i])->slot);
+        ruling_next_repeat(evidence, ret);
         return true;
     }
     return false;
@@ -344,13 +351,32 @@ static bool reduction_cause(const struct evidence *evidence, struct ruling *ret)
 
 enum { ROUNDING_ULP = 1024 };
 
+/* At least this far apart, relatively: norms never differ by more than what they are norms of. */
+static double at_least_apart(const struct engine_finding *finding)
+{
+    const struct engine_side *a = &finding->a, *b = &finding->b;
+    if (!isnan(finding->rel_l2))
+        return finding->rel_l2;
+    if (!a->has_stats || !b->has_stats || !(a->state & DVG_STATE_L2) || !(b->state & DVG_STATE_L2) ||
+        !(a->l2 > 0) || a->nan != b->nan || a->pinf != b->pinf || a->ninf != b->ninf)
+        return 0;
+    return fabs((double)b->l2 - (double)a->l2) / (double)a->l2;
+}
+
+/* More than any order of additions makes of it. */
+static bool is_beyond_rounding(const struct engine_finding *finding)
+{
+    double limit = ROUNDING_ULP * dtype_epsilon(finding->a.dtype);
+    return at_least_apart(finding) > (limit > 1e-4 ? limit : 1e-4);
+}
+
 bool rule_reduction_order(const struct evidence *evidence, struct ruling *ret)
 {
     const struct engine_finding *finding = evidence->finding;
     if (!evidence->first || !evidence_inputs_equal(evidence) ||
         (evidence->site->flags & DIVERGE_FLAG_RANDOM) ||
         (!dtype_is_float(finding->a.dtype) && finding->a.kind != DIVERGE_KIND_FLOAT) ||
-        finding->ulp > ROUNDING_ULP || !reduction_cause(evidence, ret))
+        finding->ulp > ROUNDING_ULP || is_beyond_rounding(finding) || !reduction_cause(evidence, ret))
         return false;
     if (isnan(finding->ulp)) {
         ruling_evidence(evidence, ret,
@@ -370,13 +396,14 @@ bool rule_far(const struct evidence *evidence, struct ruling *ret)
 {
     const struct engine_finding *finding = evidence->finding;
     if (!evidence->first || !evidence_inputs_equal(evidence) ||
-        (evidence->site->flags & DIVERGE_FLAG_RANDOM) || !(finding->rel_l2 > FAR_APART) ||
+        (evidence->site->flags & DIVERGE_FLAG_RANDOM) || !(at_least_apart(finding) > FAR_APART) ||
         environment_causes(evidence->answer) == 0)
         return false;
     ruling_set(ret, "kernel-mismatch", NULL, ENGINE_POSSIBLE,
                "Same inputs, same arguments, and results that no rounding explains: two kernels that "
                "do not compute the same.");
-    ruling_evidence(evidence, ret, "the outputs are %.2g apart", finding->rel_l2);
+    ruling_evidence(evidence, ret, "the outputs are %s%.2g apart, relatively",
+                    isnan(finding->rel_l2) ? "at least " : "", at_least_apart(finding));
     ruling_evidence(evidence, ret, "%s",
                     environment_causes(evidence->answer) == 1
                         ? "a recorded cause differs"

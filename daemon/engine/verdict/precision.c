@@ -18,14 +18,33 @@ static bool is_cast(const struct trace_site *site)
            strcmp(site->op, "to") == 0;
 }
 
-/* A cast that only one side has and that made the input; NULL: none. */
+/* The one-sided cast that made what `input` reads on its side; NULL: none. */
+static const struct item *one_cast(const struct evidence *evidence, const struct item *input,
+                                   int side)
+{
+    bool certain;
+    const struct item *producer = evidence_producer(evidence, input, side, &certain);
+    return producer && !evidence_is_pair(producer) && is_cast(item_site(evidence->view, producer))
+               ? producer
+               : NULL;
+}
+
+enum { MAX_CASTS = 8 };
+
+/* A cast that only one side has and that made the input; of several in a row, the first. NULL: none. */
 static const struct item *cast_before(const struct evidence *evidence, const struct item *input)
 {
+    const struct item *inputs[MAX_CALL];
     for (int side = 0; side < SIDES; side++) {
-        bool certain;
-        const struct item *producer = evidence_producer(evidence, input, side, &certain);
-        if (producer && !evidence_is_pair(producer) && is_cast(item_site(evidence->view, producer)))
-            return producer;
+        const struct item *cast = one_cast(evidence, input, side), *earlier = cast;
+        for (int n = 0; earlier && n < MAX_CASTS; n++) {
+            cast = earlier;
+            earlier = view_call(evidence->view, cast, DIVERGE_ROLE_INPUT, inputs, MAX_CALL) == 1
+                          ? one_cast(evidence, inputs[0], side)
+                          : NULL;
+        }
+        if (cast)
+            return cast;
     }
     return NULL;
 }

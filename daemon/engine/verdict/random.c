@@ -76,6 +76,11 @@ bool rule_rng(const struct evidence *evidence, struct ruling *ret)
                    "A random generator was in another state, and the first value that differs is "
                    "drawn from it.");
         describe(evidence, generator, ret);
+        if (!(evidence->site->flags & DIVERGE_FLAG_RANDOM) && ret->confidence == ENGINE_CERTAIN) {
+            ret->confidence = ENGINE_LIKELY;
+            ruling_evidence(evidence, ret, "that %s is random is told by its name",
+                            evidence->site->op);
+        }
         return true;
     }
     if (evidence_inputs_equal(evidence) && differs && generator->drawn == YES &&

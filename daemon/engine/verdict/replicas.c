@@ -70,7 +70,7 @@ bool rule_replicas(const struct evidence *evidence, struct ruling *ret)
     ruling_set(ret, "desync",
                evidence->site->role == DIVERGE_ROLE_PARAM ? "parameter" : "buffer", ENGINE_CERTAIN,
                "The ranks of one run hold different values of what they should share.");
-    ruling_evidence(evidence, ret, "%s at %s: all %zu ranks of %c hold the same; in %c rank %u does not",
+    ruling_evidence(evidence, ret, "%s at %s: the %zu ranks of %c hold the same; in %c rank %u does not",
                     evidence_what(evidence, evidence->first), evidence_place(evidence),
                     replicas[together].count, together == SIDE_A ? 'A' : 'B',
                     apart == SIDE_A ? 'A' : 'B', replicas[apart].rank);

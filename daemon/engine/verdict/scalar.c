@@ -262,8 +262,10 @@ bool rule_hyperparameter_scalar(const struct evidence *evidence, struct ruling *
     ruling_set(ret, "hyperparameter", detail, confidence,
                "A setting of the training differs while everything before it agrees.");
     describe_scalar(evidence, scalar, ret);
-    if (strcmp(detail, "lr") == 0)
+    if (strcmp(detail, "lr") == 0 && !evidence->at_start)
         ruling_next(evidence, ret, "how often does the scheduler step in each run?");
+    else
+        ruling_next(evidence, ret, "where is %s set in each run?", site->name);
     return true;
 }
 
@@ -280,6 +282,8 @@ bool rule_hyperparameter_argument(const struct evidence *evidence, struct ruling
                "An op got another argument; its inputs agree.");
     ruling_evidence(evidence, ret, "%s: %s", evidence_what(evidence, first),
                     what[0] ? what : "the digests of its arguments differ");
+    ruling_next(evidence, ret, "which configuration do the arguments of %s come from in each run?",
+                evidence_what(evidence, first));
     return true;
 }
 

@@ -79,6 +79,17 @@ static const char *init_detail(enum known before, enum known after, const struct
     return after == YES && spread->suffix ? "offset" : "fresh-tensors";
 }
 
+static void next_of_init(const struct evidence *evidence, struct ruling *ret)
+{
+    const char *what = evidence_what(evidence, evidence->first);
+    if (strcmp(ret->detail, "seed") == 0)
+        ruling_next(evidence, ret, "give both runs one seed before the model is made");
+    else if (strcmp(ret->detail, "offset") == 0)
+        ruling_next(evidence, ret, "what draws a random number right before %s is made?", what);
+    else
+        ruling_next(evidence, ret, "which code fills %s, and from which generator?", what);
+}
+
 bool rule_init(const struct evidence *evidence, struct ruling *ret)
 {
     static const char *const seed_words[] = {"seed", NULL};
@@ -100,6 +111,12 @@ bool rule_init(const struct evidence *evidence, struct ruling *ret)
                     spread.differ == 1 ? "differs" : "differ",
                     (unsigned long long)segment_number(evidence->view->segment), spread.equal,
                     spread.equal == 1 ? "agrees" : "agree");
+    if (spread.differ == 0)
+        ruling_evidence(evidence, ret, "%s %s",
+                        evidence_count(evidence, evidence_differing(evidence, DIVERGE_ROLE_BUFFER),
+                                       "buffer"),
+                        evidence_differing(evidence, DIVERGE_ROLE_BUFFER) == 1 ? "differs"
+                                                                               : "differ");
     if (before != UNKNOWN)
         ruling_evidence(evidence, ret, "the generators before construction are %s",
                         before == YES ? "different" : "equal");
@@ -109,8 +126,7 @@ bool rule_init(const struct evidence *evidence, struct ruling *ret)
     if (seed)
         ruling_evidence(evidence, ret, "%s: %s against %s", seed->key, seed->a ? seed->a : "none",
                         seed->b ? seed->b : "none");
-    ruling_next(evidence, ret, "which code fills %s, and from which generator?",
-                evidence_what(evidence, evidence->first));
+    next_of_init(evidence, ret);
     return true;
 }
 
@@ -304,14 +320,31 @@ static struct losses count_losses(const struct evidence *evidence)
 
 static void rule_on_scalar(const struct evidence *evidence, struct ruling *ret)
 {
-    static const char *const scaler[] = {"scale", NULL};
-    static const char *const position[] = {"position", "sampler", "epoch", "batch", NULL};
-    const char *name = evidence->site->name;
-    const char *detail = text_has(name, scaler)     ? "scaler"
-                         : text_has(name, position) ? "data-position"
-                                                    : "scheduler";
-    ruling_set(ret, "resume", detail, ENGINE_CERTAIN,
+    static const struct {
+        const char *detail;
+        const char *words[8];
+        const char *next;
+    } kinds[] = {
+        {"scaler", {"scale", "scaler", NULL}, "save and load the gradient scaler's state"},
+        {"scheduler",
+         {"lr", "learning_rate", "scheduler", "schedule", "warmup", NULL},
+         "save and load the scheduler's state"},
+        {"data-position",
+         {"position", "sampler", "epoch", "batch", NULL},
+         "save and restore the sampler's position and epoch"},
+        {"optimizer",
+         {"decay", "weight_decay", "momentum", "beta", "betas", "eps", NULL},
+         "save and load the optimizer's settings with its state"},
+    };
+    const size_t n = sizeof(kinds) / sizeof(kinds[0]);
+    size_t i = 0;
+    while (i < n && !text_has_word(evidence->site->name, kinds[i].words))
+        i++;
+    ruling_set(ret, "resume", i < n ? kinds[i].detail : "scheduler",
+               i < n ? ENGINE_CERTAIN : ENGINE_POSSIBLE,
                "The run that resumed has another scalar than the checkpoint's run had.");
+    if (i < n)
+        ruling_next(evidence, ret, "%s", kinds[i].next);
 }
 
 bool rule_resume(const struct evidence *evidence, struct ruling *ret)
@@ -329,19 +362,22 @@ bool rule_resume(const struct evidence *evidence, struct ruling *ret)
                         "each of the %zu differing tensors is found under another "
                         "name on the other side",
                         tensors);
+        ruling_next(evidence, ret, "restore by name, not by position");
     } else if (losses.parameters > 0) {
         ruling_set(ret, "resume", "parameter", ENGINE_CERTAIN,
                    "Parameters or buffers are not those of the checkpoint's run.");
         ruling_evidence(evidence, ret, "%s of parameters and buffers %s",
                         evidence_count(evidence, losses.parameters, "tensor"),
                         losses.parameters == 1 ? "differs" : "differ");
+        ruling_next(evidence, ret,
+                    "compare the checkpoint's list of tensors with the model's: which are not loaded?");
     } else if (losses.optstate > 0) {
         bool blank = losses.blank == losses.optstate;
         ruling_set(ret, "resume", "optimizer", blank ? ENGINE_CERTAIN : ENGINE_LIKELY,
                    "The optimizer's state was not restored.");
         ruling_evidence(evidence, ret,
-                        "%s of the optimizer's state %s, %zu of them "
-                        "missing or zero in %c; all parameters agree",
+                        "%s of the optimizer's state %s: %zu missing or zero in %c; all parameters "
+                        "agree",
                         evidence_count(evidence, losses.optstate, "item"),
                         losses.optstate == 1 ? "differs" : "differ", losses.blank, side);
         ruling_next(evidence, ret, "save and load the optimizer's state with the checkpoint");

@@ -80,12 +80,18 @@ bool rule_structure(const struct evidence *evidence, struct ruling *ret)
     if (!evidence_is_pair(first))
         ruling_evidence(evidence, ret, "%s at %s is in %c only", evidence_what(evidence, first),
                         evidence_place(evidence), side_of(first));
+    else if (strcmp(detail, "missing") == 0 || strcmp(detail, "extra") == 0)
+        ruling_evidence(evidence, ret, "there is no %s at %s in %c, and one in the other run",
+                        evidence_what(evidence, first), evidence_place(evidence),
+                        strcmp(detail, "missing") == 0 ? 'B' : 'A');
     else
         ruling_evidence(evidence, ret, "%s at %s has another %s on each side",
                         evidence_what(evidence, first), evidence_place(evidence),
                         strcmp(detail, "shape") == 0   ? "shape"
                         : strcmp(detail, "alias") == 0 ? "value"
                                                        : "kind or dtype");
+    ruling_next(evidence, ret, "compare the code and the configuration of both runs at %s",
+                evidence_what(evidence, first));
     return true;
 }
 
@@ -132,6 +138,8 @@ bool rule_structure_feeds(const struct evidence *evidence, struct ruling *ret)
             feeds(evidence, input, producer[side], side, ret);
     if (!known)
         ruling_evidence(evidence, ret, "told by equal values: producers were not recorded");
+    ruling_next(evidence, ret, "compare the code and the configuration of both runs before %s",
+                evidence_what(evidence, evidence->first));
     return true;
 }
 
