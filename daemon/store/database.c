@@ -67,8 +67,10 @@ static int status_of(int sqlite_rc, int system_errno)
     }
 }
 
-static const char *advice(int status)
+static const char *advice(int status, int sqlite_rc)
 {
+    if ((sqlite_rc & 0xff) == SQLITE_READONLY)
+        return "; make it writable, and the files -wal and -shm beside it";
     switch (status) {
     case DIVERGE_EFULL:
         return "; free space (divergectl gc, or rm), nothing stored is lost";
@@ -90,7 +92,7 @@ int database_fail(struct database *database, int sqlite_rc)
                            ? sqlite3_errmsg(database->handle)
                            : sqlite3_errstr(sqlite_rc);
     return database_error(database, status, "%s: %s%s", database->path ? database->path : "store",
-                          text, advice(status));
+                          text, advice(status, sqlite_rc));
 }
 
 /* ---- statements ------------------------------------------------------------------------------ */
