@@ -305,6 +305,9 @@ int ctl_fail_error(int error, const char *what, const char *text)
 {
     bool more = text && *text;
 
+    if (what && more && strncmp(text, what, strlen(what)) == 0)
+        what = NULL; /* it says so itself */
+
     /* Texts of a daemon or store may quote what a producer sent. */
     return ctl_fail(ctl_exit_status(error), "%s%s%s", what ? what : "", what ? ": " : "",
                     more ? text_escape(text) : diverge_strerror(error));
