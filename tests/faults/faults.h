@@ -20,8 +20,8 @@ struct fault_sweep {
     const char *kind;  /* of tests/support/fault.h */
     const char *error; /* errno's name, or KILL */
     bool on;           /* later calls fail as well */
-    long
-        dense; /* the long tier takes each of that many calls, then ever fewer: each at + at / dense */
+    /* The long tier takes each of that many calls, then ever fewer: the next is at + at / dense. */
+    long dense;
     long quick; /* the same in the short tier; 0: the sweep is left to the long one */
     /* the sweep's own */
     long at;
