@@ -303,6 +303,9 @@ int ctl_exit_status(int error)
 
 int ctl_fail_error(int error, const char *what, const char *text)
 {
+    if (error == DIVERGE_ECORRUPT && !(text && *text))
+        text = "corrupt data; keep a copy of the file, and save what can be read: of a store with"
+               " \"sqlite3 FILE .recover\", of a recording with divergectl import";
     bool more = text && *text;
 
     if (what && more && strncmp(text, what, strlen(what)) == 0)
