@@ -45,6 +45,7 @@ static void gather(struct engine *engine, const struct trace_chunk *chunk, int s
             (strcmp(site->lane, window->lane) != 0 || chunk_order(chunk, i) >= window->before))
             continue;
         struct generator *generator = named(engine, list, capacity, site->name);
+        generator->reads[side]++;
         if (generator->has[side] && !window->last)
             continue;
         generator->has[side] = true;

@@ -352,11 +352,17 @@ static bool reduction_cause(const struct evidence *evidence, struct ruling *ret)
 enum { ROUNDING_ULP = 1024 };
 
 /* At least this far apart, relatively: norms never differ by more than what they are norms of. */
-static double at_least_apart(const struct engine_finding *finding)
+double finding_at_least_apart(const struct engine_finding *finding)
 {
     const struct engine_side *a = &finding->a, *b = &finding->b;
     if (!isnan(finding->rel_l2))
         return finding->rel_l2;
+    if (a->kind == DIVERGE_KIND_FLOAT && b->kind == DIVERGE_KIND_FLOAT) {
+        double x, y;
+        memcpy(&x, &a->value, sizeof(x));
+        memcpy(&y, &b->value, sizeof(y));
+        return isfinite(x) && isfinite(y) && x != 0 ? fabs(y - x) / fabs(x) : 0;
+    }
     if (!a->has_stats || !b->has_stats || !(a->state & DVG_STATE_L2) || !(b->state & DVG_STATE_L2) ||
         !(a->l2 > 0) || a->nan != b->nan || a->pinf != b->pinf || a->ninf != b->ninf)
         return 0;
@@ -367,7 +373,7 @@ static double at_least_apart(const struct engine_finding *finding)
 static bool is_beyond_rounding(const struct engine_finding *finding)
 {
     double limit = ROUNDING_ULP * dtype_epsilon(finding->a.dtype);
-    return at_least_apart(finding) > (limit > 1e-4 ? limit : 1e-4);
+    return finding_at_least_apart(finding) > (limit > 1e-4 ? limit : 1e-4);
 }
 
 bool rule_reduction_order(const struct evidence *evidence, struct ruling *ret)
@@ -396,14 +402,14 @@ bool rule_far(const struct evidence *evidence, struct ruling *ret)
 {
     const struct engine_finding *finding = evidence->finding;
     if (!evidence->first || !evidence_inputs_equal(evidence) ||
-        (evidence->site->flags & DIVERGE_FLAG_RANDOM) || !(at_least_apart(finding) > FAR_APART) ||
+        (evidence->site->flags & DIVERGE_FLAG_RANDOM) || !(finding_at_least_apart(finding) > FAR_APART) ||
         environment_causes(evidence->answer) == 0)
         return false;
     ruling_set(ret, "kernel-mismatch", NULL, ENGINE_POSSIBLE,
                "Same inputs, same arguments, and results that no rounding explains: two kernels that "
                "do not compute the same.");
     ruling_evidence(evidence, ret, "the outputs are %s%.2g apart, relatively",
-                    isnan(finding->rel_l2) ? "at least " : "", at_least_apart(finding));
+                    isnan(finding->rel_l2) ? "at least " : "", finding_at_least_apart(finding));
     ruling_evidence(evidence, ret, "%s",
                     environment_causes(evidence->answer) == 1
                         ? "a recorded cause differs"

@@ -65,12 +65,30 @@ static bool is_shallow(const struct evidence *evidence)
            segment_is_step(evidence->view->segment);
 }
 
+/*
+ * The same samples come with other contents, and a generator that differs is drawn from in the step: what augments
+ * them draws from it.
+ */
+bool rule_augmentation(const struct evidence *evidence, struct ruling *ret)
+{
+    const struct generator *generator = generators_first_differing(&evidence->generators);
+    struct ruling content = {0};
+    if (!generator || generator->drawn != YES || !rule_data(evidence, &content) ||
+        !content.detail || strcmp(content.detail, "content") != 0)
+        return false;
+    ruling_set(ret, "rng", "offset", ENGINE_LIKELY,
+               "The same samples, changed by random numbers of a generator that was in another state.");
+    describe(evidence, generator, ret);
+    ruling_evidence(evidence, ret, "the sample ids of the batch are equal, its content is not");
+    return true;
+}
+
 bool rule_rng(const struct evidence *evidence, struct ruling *ret)
 {
     if (!evidence->first || !evidence_is_pair(evidence->first))
         return false;
     const struct generator *generator = generators_first_differing(&evidence->generators);
-    bool differs = generator && !generator->aside;
+    bool differs = generator && (!generator->aside || generator->drawn == YES);
     if (draws(evidence) && differs) {
         ruling_set(ret, "rng", "offset", sureness(&evidence->generators, generator),
                    "A random generator was in another state, and the first value that differs is "

@@ -269,6 +269,14 @@ bool rule_hyperparameter_scalar(const struct evidence *evidence, struct ruling *
     return true;
 }
 
+static bool has_micro_steps(const struct view *view)
+{
+    for (size_t i = 0; i < view->n_items; i++)
+        if (item_site(view, &view->items[i])->micro_step > 0)
+            return true;
+    return false;
+}
+
 bool rule_hyperparameter_argument(const struct evidence *evidence, struct ruling *ret)
 {
     const struct item *first = evidence->first;
@@ -278,7 +286,8 @@ bool rule_hyperparameter_argument(const struct evidence *evidence, struct ruling
             item_argument(evidence->view, first, SIDE_B))
         return false;
     const char *what = differing_argument(evidence);
-    ruling_set(ret, "hyperparameter", detail_of(what), ENGINE_CERTAIN,
+    bool averages = evidence->site->phase == DIVERGE_PHASE_LOSS && has_micro_steps(evidence->view);
+    ruling_set(ret, "hyperparameter", averages ? "normalisation" : detail_of(what), ENGINE_CERTAIN,
                "An op got another argument; its inputs agree.");
     ruling_evidence(evidence, ret, "%s: %s", evidence_what(evidence, first),
                     what[0] ? what : "the digests of its arguments differ");
@@ -333,6 +342,43 @@ bool rule_loss_scale(const struct evidence *evidence, struct ruling *ret)
                     evidence_count(evidence, count, "gradient"), count == 1 ? "is" : "are each",
                     factor);
     ruling_next(evidence, ret, "compare loss scales and how the loss is averaged");
+    return true;
+}
+
+static bool has_batch(const struct view *view)
+{
+    for (size_t i = 0; i < view->n_items; i++)
+        if (item_site(view, &view->items[i])->role == DIVERGE_ROLE_BATCH &&
+            view->items[i].state == ITEM_EQUAL)
+            return true;
+    return false;
+}
+
+/* Far more than rounding, and less than what could be told from another model. */
+#define FAR_ABOVE_ROUNDING 1e-4
+
+/*
+ * The same micro-batches, and a loss or gradients far apart: they are averaged in another way. Where ops are recorded
+ * they would have told more.
+ */
+bool rule_normalisation(const struct evidence *evidence, struct ruling *ret)
+{
+    if (!evidence->first || evidence->view->both[DIVERGE_TIER_OP] ||
+        !segment_is_step(evidence->view->segment) ||
+        (evidence->site->role != DIVERGE_ROLE_LOSS && evidence->site->role != DIVERGE_ROLE_GRAD) ||
+        !has_micro_steps(evidence->view) || !has_batch(evidence->view))
+        return false;
+    double apart = finding_at_least_apart(evidence->finding);
+    struct ruling scale = {0};
+    if (apart < FAR_ABOVE_ROUNDING || rule_loss_scale(evidence, &scale))
+        return false;
+    ruling_set(ret, "hyperparameter", "normalisation", ENGINE_POSSIBLE,
+               "The same micro-batches give another loss or other gradients: they seem to be averaged "
+               "in another way.");
+    ruling_evidence(evidence, ret, "%s differs by %.2g relatively, far more than rounding; the batch of %s agrees",
+                    evidence_what(evidence, evidence->first), apart, evidence_place(evidence));
+    ruling_next(evidence, ret, "is the loss divided by what is in the micro-batch, or by what is in the step?");
+    ruling_next_ops(evidence, ret);
     return true;
 }
 

@@ -59,7 +59,13 @@ static struct generators generators_after_init(const struct evidence *evidence)
 {
     struct generators list =
         generators_at(evidence->engine, evidence->pairing, evidence->view->segment, false);
-    return list.count > 0 ? list : generators_at(evidence->engine, evidence->pairing, 0, true);
+    if (list.count > 0)
+        return list;
+    list = generators_at(evidence->engine, evidence->pairing, 0, true);
+    for (size_t i = 0; i < list.count; i++) /* read once: before construction */
+        if (list.items[i].reads[SIDE_A] < 2 || list.items[i].reads[SIDE_B] < 2)
+            list.items[i].differs = UNKNOWN;
+    return list;
 }
 
 /*
@@ -76,7 +82,8 @@ static const char *init_detail(enum known before, enum known after, const struct
         return "fresh-tensors";
     if (spread->equal == 0)
         return before == NO ? "offset" : "seed";
-    return after == YES && spread->suffix ? "offset" : "fresh-tensors";
+    bool moved = after == YES || (after == UNKNOWN && before == NO);
+    return moved && spread->suffix ? "offset" : "fresh-tensors";
 }
 
 static void next_of_init(const struct evidence *evidence, struct ruling *ret)

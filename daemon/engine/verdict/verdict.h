@@ -83,6 +83,8 @@ size_t evidence_differing(const struct evidence *evidence, enum diverge_role rol
  * before it.
  */
 const char *evidence_attribute(const struct evidence *evidence, const char *const *words);
+/* A lower bound of how far the two sides are apart, relatively; 0: nothing is known. */
+double finding_at_least_apart(const struct engine_finding *finding);
 /* Only the sign of zeros differs: other bits, the same numbers. */
 bool evidence_only_zero_signs(const struct evidence *evidence);
 bool text_has(const char *text, const char *const *words); /* also within words */
@@ -106,12 +108,14 @@ bool rule_hyperparameter_argument(const struct evidence *evidence, struct ruling
 bool rule_structure(const struct evidence *evidence, struct ruling *ret);
 bool rule_init(const struct evidence *evidence, struct ruling *ret);
 bool rule_recompute(const struct evidence *evidence, struct ruling *ret);
+bool rule_augmentation(const struct evidence *evidence, struct ruling *ret);
 bool rule_rng(const struct evidence *evidence, struct ruling *ret);
 bool rule_structure_feeds(const struct evidence *evidence, struct ruling *ret);
 bool rule_race(const struct evidence *evidence, struct ruling *ret);
 bool rule_unobserved(const struct evidence *evidence, struct ruling *ret);
 bool rule_bit_flip(const struct evidence *evidence, struct ruling *ret);
 bool rule_dropped_write(const struct evidence *evidence, struct ruling *ret);
+bool rule_normalisation(const struct evidence *evidence, struct ruling *ret);
 bool rule_loss_scale(const struct evidence *evidence, struct ruling *ret);
 bool rule_implicit(const struct evidence *evidence, struct ruling *ret);
 bool rule_reduction_order(const struct evidence *evidence, struct ruling *ret);
