@@ -502,12 +502,12 @@ static void print_rest(const struct page *page)
     const struct engine_answer *answer = page->answer;
     const char *loss = "";
 
-    if (answer->first && answer->loss_segment)
+    if (answer->first && answer->first->site->role == DIVERGE_ROLE_LOSS)
+        loss = "";
+    else if (answer->first && answer->loss_segment)
         loss = answer->loss_segment == answer->first->segment
                    ? "Loss shows it in the same step. "
                    : mem_printf("Loss shows it first at %s. ", text_segment(answer->loss_segment));
-    else if (answer->first)
-        loss = "";
     sentence(page, mem_printf("%sEnvironment: %s.", loss, environment(page)));
 }
 

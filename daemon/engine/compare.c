@@ -351,8 +351,8 @@ static void reason_about_stream(struct engine *engine, int side, const struct pa
     }
     reason_about_end(engine, side, pairing);
     if (dropped > 0)
-        engine_reason(engine, pool_format(engine->keep, "rank %u of %s dropped %llu records",
-                                          pairing->rank, name, (unsigned long long)dropped));
+        engine_reason(engine, pool_format(engine->keep, "rank %u of %s dropped %s", pairing->rank,
+                                          name, count_text(engine->keep, dropped, "record")));
     if (gap)
         engine_reason(engine, pool_format(engine->keep,
                                           "rank %u of %s has a gap: a segment is "
@@ -360,9 +360,10 @@ static void reason_about_stream(struct engine *engine, int side, const struct pa
                                           pairing->rank, name));
     if (unread > 0)
         engine_reason(engine, pool_format(engine->keep,
-                                          "%llu records of rank %u of %s could not "
-                                          "be read when they were taken",
-                                          (unsigned long long)unread, pairing->rank, name));
+                                          "%s of rank %u of %s could not "
+                                          "be read when %s taken",
+                                          count_text(engine->keep, unread, "record"), pairing->rank,
+                                          name, unread == 1 ? "it was" : "they were"));
 }
 
 static void reason_about_length(struct engine *engine, const struct pairing *pairing)
@@ -387,9 +388,9 @@ static void reason_about_rank(struct engine *engine, const struct outcome *outco
     reason_about_length(engine, pairing);
     if (outcome->unread > 0)
         engine_reason(engine, pool_format(engine->keep,
-                                          "%llu records of rank %u could not be "
-                                          "compared: they could not be read on a side",
-                                          (unsigned long long)outcome->unread, pairing->rank));
+                                          "%s of rank %u could not be compared: not read on a side",
+                                          count_text(engine->keep, outcome->unread, "record"),
+                                          pairing->rank));
 }
 
 /* ---- agreement and bracket ------------------------------------------------------------------- */
@@ -551,8 +552,10 @@ static void reason_about_missing(struct engine *engine, int side)
                                               SIDE_NAMES[side]));
     }
     if (engine->options->rank < 0 && run->world > run->n_streams)
-        engine_reason(engine, pool_format(engine->keep, "%s declared %u ranks, %u were recorded",
-                                          SIDE_NAMES[side], run->world, run->n_streams));
+        engine_reason(engine, pool_format(engine->keep, "%s declared %s, %u %s recorded",
+                                          SIDE_NAMES[side],
+                                          count_text(engine->keep, run->world, "rank"),
+                                          run->n_streams, run->n_streams == 1 ? "was" : "were"));
     if (engine->options->rank >= 0 &&
         (engine->options->rank > UINT32_MAX || !stream_of(run, (uint32_t)engine->options->rank)))
         engine_reason(engine, pool_format(engine->keep, "rank %lld of %s was not recorded",

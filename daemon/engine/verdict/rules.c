@@ -87,15 +87,7 @@ void ruling_next(const struct evidence *evidence, struct ruling *ruling, const c
 
 const char *evidence_count(const struct evidence *evidence, uint64_t n, const char *one)
 {
-    char digits[24], grouped[32];
-    size_t length = (size_t)snprintf(digits, sizeof(digits), "%llu", (unsigned long long)n), to = 0;
-    for (size_t i = 0; i < length; i++) {
-        if (i && (length - i) % 3 == 0)
-            grouped[to++] = ' ';
-        grouped[to++] = digits[i];
-    }
-    grouped[to] = '\0';
-    return pool_format(evidence->engine->keep, "%s %s%s", grouped, one, n == 1 ? "" : "s");
+    return count_text(evidence->engine->keep, n, one);
 }
 
 void ruling_next_repeat(const struct evidence *evidence, struct ruling *ruling)
@@ -312,8 +304,8 @@ void verdict_without_difference(struct engine *engine, struct engine_answer *ans
         ruling_set(&ruling, "none", NULL, ENGINE_CERTAIN,
                    "Everything that both runs recorded was compared and is equal.");
         ruling.evidence[ruling.n_evidence++] =
-            pool_format(engine->keep, "%llu records on each side, none dropped",
-                        (unsigned long long)answer->compared.records);
+            pool_format(engine->keep, "%s on each side, none dropped",
+                        count_text(engine->keep, answer->compared.records, "record"));
     } else {
         ruling_set(&ruling, "unverified", NULL, ENGINE_CERTAIN,
                    "No difference was seen, but not everything could be compared.");
