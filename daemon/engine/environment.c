@@ -100,12 +100,55 @@ bool text_has_word(const char *text, const char *const *words)
     return false;
 }
 
+/* The next word of a command line: its length, and *at moved on to it; 0: none. */
+static size_t next_argument(const char **at)
+{
+    *at += strspn(*at, " ");
+    return strcspn(*at, " ");
+}
+
+enum { OPTION_MAX = 128 };
+
+/* The option in which two command lines first differ, or whose value does; "" when there is none. */
+static void differing_option(const char *a, const char *b, char option[OPTION_MAX])
+{
+    size_t length = 0, size_a, size_b;
+    const char *name = "";
+    do {
+        size_a = next_argument(&a);
+        size_b = next_argument(&b);
+        const char *seen = size_a && *a == '-' ? a : size_b && *b == '-' ? b : NULL;
+        if (seen) {
+            name = seen;
+            length = seen == a ? size_a : size_b;
+        }
+        if (size_a != size_b || memcmp(a, b, size_a) != 0)
+            break;
+        a += size_a;
+        b += size_b;
+    } while (size_a > 0);
+    length = length < OPTION_MAX ? length : OPTION_MAX - 1;
+    memcpy(option, name, length);
+    option[length] = '\0';
+}
+
+static bool is_about(const struct engine_environment *entry, const char *const *words)
+{
+    char option[OPTION_MAX];
+    if (text_has_word(entry->key, words))
+        return true;
+    if (strcmp(entry->key, "argv") != 0)
+        return false;
+    differing_option(entry->a ? entry->a : "", entry->b ? entry->b : "", option);
+    return text_has_word(option, words);
+}
+
 const struct engine_environment *environment_cause(const struct engine_answer *answer,
                                                    const char *const *words)
 {
     for (size_t i = 0; i < answer->n_environment; i++)
         if (rank_of(answer->environment[i].class_name) == 0 &&
-            text_has_word(answer->environment[i].key, words))
+            is_about(&answer->environment[i], words))
             return &answer->environment[i];
     return NULL;
 }

@@ -12,7 +12,10 @@ void environment_compare(struct engine *engine, const struct trace_run *a,
  * but not "omp" in "compiler". Digits and all signs but letters end a word.
  */
 bool text_has_word(const char *text, const char *const *words);
-/* The first differing cause whose key has one of the words in it; NULL: none. */
+/*
+ * The first differing cause whose key has one of the words in it, or of the command line, the first option that
+ * differs: "--threads 2" is about threads. NULL: none.
+ */
 const struct engine_environment *environment_cause(const struct engine_answer *answer,
                                                    const char *const *words);
 /* Differing keys of class cause. */

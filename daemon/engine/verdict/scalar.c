@@ -404,11 +404,29 @@ static bool has_gradients(const struct evidence *evidence)
     return found[SIDE_A] && found[SIDE_B];
 }
 
-static const struct engine_environment *setting_cause(const struct evidence *evidence)
+/* A cause that differs and is about the optimizer, and what it is about. */
+static const struct engine_environment *setting_cause(const struct evidence *evidence,
+                                                      const char **ret_detail)
 {
-    static const char *const words[] = {"lr",           "learning_rate", "weight_decay", "momentum",
-                                        "config",       "hyperparameter", "argv",        NULL};
-    return environment_cause(evidence->answer, words);
+    static const struct {
+        const char *detail;
+        const char *words[6];
+    } settings[] = {
+        {"lr", {"lr", "learning_rate", "learning-rate", NULL}},
+        {"weight-decay", {"weight_decay", "weight-decay", "wd", NULL}},
+        {"argument", {"momentum", "beta", "betas", "eps", "optimizer", NULL}},
+        {NULL, {"config", "hyperparameter", "argv", NULL}},
+    };
+    *ret_detail = NULL;
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+        const struct engine_environment *cause =
+            environment_cause(evidence->answer, settings[i].words);
+        if (cause) {
+            *ret_detail = settings[i].detail;
+            return cause;
+        }
+    }
+    return NULL;
 }
 
 /*
@@ -426,11 +444,9 @@ bool rule_updates(const struct evidence *evidence, struct ruling *ret)
         all += evidence_is_pair(&view->items[i]) && is_parameter(item_site(view, &view->items[i]));
     if (differ < 2 || differ < all || !has_gradients(evidence))
         return false;
-    const struct engine_environment *cause = setting_cause(evidence);
-    ruling_set(ret, "hyperparameter", cause && strcmp(detail_of(cause->key), "argument")
-                                          ? detail_of(cause->key)
-                                          : NULL,
-               ENGINE_POSSIBLE,
+    const char *detail;
+    const struct engine_environment *cause = setting_cause(evidence, &detail);
+    ruling_set(ret, "hyperparameter", detail, detail ? ENGINE_LIKELY : ENGINE_POSSIBLE,
                "All updates of a step differ while its gradients agree, as another setting of the "
                "optimizer would make it.");
     ruling_evidence(evidence, ret, "all %s differ at %s, the gradients of the step before agree",
