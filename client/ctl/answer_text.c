@@ -369,7 +369,7 @@ static void print_agreement(const struct page *page)
                             (unsigned long long)answer->agree_boundary, amount(answer, steps)));
     else if (answer->first && answer->first->segment <= 1)
         sentence(page, "They differ from the start: no boundary agrees.");
-    else if (answer->compared.boundaries <= 1 && !answer->n_reasons && !answer->has_bracket)
+    else if (!answer->n_reasons && !answer->has_bracket)
         sentence(page, "They differ at the first boundary that both have.");
     else if (!answer->has_bracket)
         sentence(page, "No boundary is known to agree.");

@@ -340,8 +340,7 @@ static bool reduction_cause(const struct evidence *evidence, struct ruling *ret)
                    "The same inputs were added up in another order, as one would expect from what "
                    "differs in the environment.");
         if (cause)
-            ruling_evidence(evidence, ret, "%s: %s against %s", cause->key,
-                            cause->a ? cause->a : "none", cause->b ? cause->b : "none");
+            ruling_evidence(evidence, ret, "%s", environment_text(evidence->engine, cause));
         else
             ruling_evidence(evidence, ret, "%s differs", attribute);
         return true;
@@ -384,7 +383,10 @@ bool rule_reduction_order(const struct evidence *evidence, struct ruling *ret)
         (!dtype_is_float(finding->a.dtype) && finding->a.kind != DIVERGE_KIND_FLOAT) ||
         finding->ulp > ROUNDING_ULP || is_beyond_rounding(finding) || !reduction_cause(evidence, ret))
         return false;
-    if (isnan(finding->ulp)) {
+    if (isnan(finding->ulp) && finding->a.numel == 1 && finding->a.has_stats) {
+        ruling_evidence(evidence, ret, "the outputs are %.2g apart, relatively",
+                        finding_at_least_apart(finding));
+    } else if (isnan(finding->ulp)) {
         ruling_evidence(evidence, ret,
                         "how far apart the outputs are is not known: there are no sketches");
     } else {

@@ -147,8 +147,7 @@ bool rule_implicit(const struct evidence *evidence, struct ruling *ret)
                         finding->rel_l2,
                         finding->rel_l2 < BAND_BETWEEN ? "float16 or TF32" : "bfloat16");
     if (cause)
-        ruling_evidence(evidence, ret, "%s: %s against %s", cause->key,
-                        cause->a ? cause->a : "none", cause->b ? cause->b : "none");
+        ruling_evidence(evidence, ret, "%s", environment_text(evidence->engine, cause));
     ruling_next(evidence, ret, "compare the precision settings of both runs, TF32 among them");
     return true;
 }

@@ -452,8 +452,7 @@ bool rule_updates(const struct evidence *evidence, struct ruling *ret)
     ruling_evidence(evidence, ret, "all %s differ at %s, the gradients of the step before agree",
                     evidence_count(evidence, differ, "parameter"), evidence_place(evidence));
     if (cause)
-        ruling_evidence(evidence, ret, "%s: %.100s against %.100s", cause->key,
-                        cause->a ? cause->a : "none", cause->b ? cause->b : "none");
+        ruling_evidence(evidence, ret, "%s", environment_text(evidence->engine, cause));
     ruling_next(evidence, ret, "record the optimizer's settings: learning rate, weight decay, momentum");
     return true;
 }

@@ -131,8 +131,7 @@ bool rule_init(const struct evidence *evidence, struct ruling *ret)
         ruling_evidence(evidence, ret, "the generators after construction are %s",
                         after == YES ? "different" : "equal");
     if (seed)
-        ruling_evidence(evidence, ret, "%s: %s against %s", seed->key, seed->a ? seed->a : "none",
-                        seed->b ? seed->b : "none");
+        ruling_evidence(evidence, ret, "%s", environment_text(engine, seed));
     next_of_init(evidence, ret);
     return true;
 }
