@@ -71,8 +71,8 @@ static void add_notes(struct engine *engine, const struct view *view)
 }
 
 /*
- * An input that differs in its call's arguments alone, or is there because the whole call is on one side only, stands
- * for the call: its output is the place.
+ * An input that differs in its call's arguments alone, or is there because the whole call is on one
+ * side only, stands for the call: its output is the place.
  */
 static const struct item *stand_for_call(const struct view *view, const struct item *first)
 {
@@ -552,10 +552,10 @@ static void reason_about_missing(struct engine *engine, int side)
                                               SIDE_NAMES[side]));
     }
     if (engine->options->rank < 0 && run->world > run->n_streams)
-        engine_reason(engine, pool_format(engine->keep, "%s declared %s, %u %s recorded",
-                                          SIDE_NAMES[side],
-                                          count_text(engine->keep, run->world, "rank"),
-                                          run->n_streams, run->n_streams == 1 ? "was" : "were"));
+        engine_reason(engine,
+                      pool_format(engine->keep, "%s declared %s, %u %s recorded", SIDE_NAMES[side],
+                                  count_text(engine->keep, run->world, "rank"), run->n_streams,
+                                  run->n_streams == 1 ? "was" : "were"));
     if (engine->options->rank >= 0 &&
         (engine->options->rank > UINT32_MAX || !stream_of(run, (uint32_t)engine->options->rank)))
         engine_reason(engine, pool_format(engine->keep, "rank %lld of %s was not recorded",
@@ -781,8 +781,9 @@ static bool has_value(const struct trace_chunk *chunk)
 enum { VALUE_ROWS = 64 };
 
 /*
- * Whether equal records hold anything: what an allocation left, and handles, are counted and never compared. Mostly
- * the first row tells; after many without a value the question is given up, and the benefit of the doubt with it.
+ * Whether equal records hold anything: what an allocation left, and handles, are counted and never
+ * compared. Mostly the first row tells; after many without a value the question is given up, and
+ * the benefit of the doubt with it.
  */
 static bool has_values(struct engine *engine, const struct pairing *pairing)
 {
@@ -795,8 +796,8 @@ static bool has_values(struct engine *engine, const struct pairing *pairing)
                               from, &head) &&
                head.segment <= pairing->high) {
             size_t mark = engine_mark(engine);
-            const struct trace_chunk *chunk = side_load(
-                engine, SIDE_A, pairing->stream[SIDE_A], (enum diverge_tier)tier, head.segment);
+            const struct trace_chunk *chunk = side_load(engine, SIDE_A, pairing->stream[SIDE_A],
+                                                        (enum diverge_tier)tier, head.segment);
             bool found = head.records > 0 && (!chunk || chunk->pruned || has_value(chunk));
             engine_release(engine, mark);
             if (found)

@@ -8,13 +8,13 @@
 void environment_compare(struct engine *engine, const struct trace_run *a,
                          const struct trace_run *b);
 /*
- * Whether one of the NULL-terminated words stands in the text, as a word: "threads" in "num_threads",
- * but not "omp" in "compiler". Digits and all signs but letters end a word.
+ * Whether one of the NULL-terminated words stands in the text, as a word: "threads" in
+ * "num_threads", but not "omp" in "compiler". Digits and all signs but letters end a word.
  */
 bool text_has_word(const char *text, const char *const *words);
 /*
- * The first differing cause whose key has one of the words in it; else the command line, when the first option that
- * differs has: "--threads 2" is about threads. NULL: none.
+ * The first differing cause whose key has one of the words in it; else the command line, when the
+ * first option that differs has: "--threads 2" is about threads. NULL: none.
  */
 const struct engine_environment *environment_cause(const struct engine_answer *answer,
                                                    const char *const *words);

@@ -380,7 +380,8 @@ static bool read_parameters(struct engine *engine, int side, const struct trace_
     return ret->count > 0;
 }
 
-/* How many of the wanted parameters this chunk has; it is looked at in their order, which hardly ever changes. */
+/* How many of the wanted parameters this chunk has; it is looked at in their order, which hardly
+ * ever changes. */
 static size_t count_parameters(const struct trace_chunk *chunk, const struct parameters *wanted)
 {
     size_t n = 0, equal = 0;
@@ -395,8 +396,9 @@ static size_t count_parameters(const struct trace_chunk *chunk, const struct par
 }
 
 /*
- * The boundary that has all the parameters; else the one that has most of them, where that is more than half of all
- * and more than `known`, which the start has: a resume that left some as they were initialised.
+ * The boundary that has all the parameters; else the one that has most of them, where that is more
+ * than half of all and more than `known`, which the start has: a resume that left some as they were
+ * initialised.
  */
 static uint64_t find_parameters(struct engine *engine, int side, const struct trace_stream *stream,
                                 uint64_t from, const struct parameters *wanted, size_t known)

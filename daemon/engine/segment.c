@@ -76,8 +76,9 @@ static enum item_state compare_pair(const struct view *view, const struct item *
 
 bool site_is_collective(const struct trace_site *site)
 {
-    static const char *const ops[] = {"all_reduce", "allreduce",      "all_gather", "allgather",
-                                      "all_to_all", "reduce_scatter", "broadcast_coalesced"};
+    static const char *const ops[] = {"all_reduce",         "allreduce",  "all_gather",
+                                      "allgather",          "all_to_all", "reduce_scatter",
+                                      "broadcast_coalesced"};
     if (site->role == DIVERGE_ROLE_COLLECTIVE || (site->flags & DIVERGE_FLAG_COLLECTIVE))
         return true;
     if (site->phase == DIVERGE_PHASE_SYNC && strcasestr(site->op, "broadcast"))

@@ -22,13 +22,14 @@ static bool inputs_are_finite(const struct view *view, const struct item *item, 
     return true;
 }
 
-/* The first value of the segment that is finite on one side only; it counts when finite ones made it. */
+/* The first value of the segment that is finite on one side only; it counts when finite ones made
+ * it. */
 const struct item *nonfinite_onset(const struct view *view, int *ret_side)
 {
     const struct pairing *pairing = view->pairing;
-    bool start = segment_is_boundary(view->segment) &&
-                 (view->segment == pairing->first_boundary[SIDE_A] ||
-                  view->segment == pairing->first_boundary[SIDE_B]);
+    bool start =
+        segment_is_boundary(view->segment) && (view->segment == pairing->first_boundary[SIDE_A] ||
+                                               view->segment == pairing->first_boundary[SIDE_B]);
     if (view->segment == 0 || start)
         return NULL;
     for (size_t i = 0; i < view->n_differences; i++) {
@@ -139,8 +140,8 @@ static bool one_bit(const struct evidence *evidence, struct diverge_located *ret
 }
 
 /*
- * +0 and -0 are other bits and the same number: told by the one word that explains the two checksums, or by
- * sketches, which know numbers only.
+ * +0 and -0 are other bits and the same number: told by the one word that explains the two
+ * checksums, or by sketches, which know numbers only.
  */
 bool evidence_only_zero_signs(const struct evidence *evidence)
 {
@@ -148,8 +149,8 @@ bool evidence_only_zero_signs(const struct evidence *evidence)
     struct diverge_located located[2];
     if (!evidence->first || !evidence_is_pair(evidence->first) || evidence->first->argument_only ||
         a->kind != DIVERGE_KIND_TENSOR || !dtype_is_float(a->dtype) || a->dtype != b->dtype ||
-        !a->has_stats || !b->has_stats || a->zero == 0 || a->zero != b->zero ||
-        a->min != b->min || a->max != b->max || a->l2 != b->l2 || a->sum != b->sum)
+        !a->has_stats || !b->has_stats || a->zero == 0 || a->zero != b->zero || a->min != b->min ||
+        a->max != b->max || a->l2 != b->l2 || a->sum != b->sum)
         return false;
     if (differing_buckets(evidence) == 0)
         return true;
@@ -158,13 +159,14 @@ bool evidence_only_zero_signs(const struct evidence *evidence)
         b->value >= DIVERGE_CHECKSUM_PRIME ||
         diverge_locate(diverge_checksum_subtract(b->value, a->value), 0, words, located, 2) != 1)
         return false;
-    uint64_t change = located[0].change < 0 ? -(uint64_t)located[0].change
-                                            : (uint64_t)located[0].change;
+    uint64_t change =
+        located[0].change < 0 ? -(uint64_t)located[0].change : (uint64_t)located[0].change;
     return change == UINT64_C(1) << 31 ||
            (diverge_dtype_size(a->dtype) == 2 && change == UINT64_C(1) << 15);
 }
 
-/* Twice, half or minus the value is one bit of it too: in an input a write by the program explains it better. */
+/* Twice, half or minus the value is one bit of it too: in an input a write by the program explains
+ * it better. */
 static bool is_arithmetic(enum diverge_dtype dtype, const struct diverge_located *located)
 {
     static const struct {
@@ -202,8 +204,8 @@ bool rule_bit_flip(const struct evidence *evidence, struct ruling *ret)
     const struct trace_type *type = item_type(evidence->view, first, SIDE_A);
     struct diverge_located located;
     if (type->kind != DIVERGE_KIND_TENSOR ||
-        !type_equal(type, item_type(evidence->view, first, SIDE_B)) || !one_bit(evidence, &located) ||
-        (input && is_arithmetic(type->dtype, &located)))
+        !type_equal(type, item_type(evidence->view, first, SIDE_B)) ||
+        !one_bit(evidence, &located) || (input && is_arithmetic(type->dtype, &located)))
         return false;
     int buckets = differing_buckets(evidence);
     if (buckets > 1 || evidence_only_zero_signs(evidence))
@@ -213,13 +215,13 @@ bool rule_bit_flip(const struct evidence *evidence, struct ruling *ret)
                "Exactly one bit of one tensor differs: memory or a wire may be at fault.");
     uint64_t size = diverge_dtype_size(type->dtype) ? diverge_dtype_size(type->dtype) : 1;
     uint64_t at = located.word * 32 + (uint64_t)__builtin_ctzll(change);
-    ruling_evidence(evidence, ret,
-                    "element %llu of %s%s, counted in C order, bit %llu; no other single word "
-                    "explains the two checksums",
-                    (unsigned long long)(at / (8 * size)),
-                    input ? pool_format(evidence->engine->keep, "input %u of ", evidence->site->slot)
-                          : "",
-                    evidence_what(evidence, first), (unsigned long long)(at % (8 * size)));
+    ruling_evidence(
+        evidence, ret,
+        "element %llu of %s%s, counted in C order, bit %llu; no other single word "
+        "explains the two checksums",
+        (unsigned long long)(at / (8 * size)),
+        input ? pool_format(evidence->engine->keep, "input %u of ", evidence->site->slot) : "",
+        evidence_what(evidence, first), (unsigned long long)(at % (8 * size)));
     if (buckets == 1)
         ruling_evidence(evidence, ret, "the sketches differ in one bucket, as one element would");
     ruling_next(evidence, ret, "check ECC counters; run again on other hardware");
@@ -273,7 +275,8 @@ static const struct cause CAUSES[] = {
     {NULL, {"version", "library", "package", "compiler", "blas", "mkl", "cudnn", NULL}},
 };
 
-/* 1: a flag of one of these words is on both sides and differs; 0: is there and equal; -1: is not there. */
+/* 1: a flag of one of these words is on both sides and differs; 0: is there and equal; -1: is not
+ * there. */
 static int compare_attributes(struct engine *engine, const struct trace_chunk *a,
                               const struct trace_chunk *b, const char *const *words,
                               const char **ret)
@@ -362,8 +365,9 @@ double finding_at_least_apart(const struct engine_finding *finding)
         memcpy(&y, &b->value, sizeof(y));
         return isfinite(x) && isfinite(y) && x != 0 ? fabs(y - x) / fabs(x) : 0;
     }
-    if (!a->has_stats || !b->has_stats || !(a->state & DVG_STATE_L2) || !(b->state & DVG_STATE_L2) ||
-        !(a->l2 > 0) || a->nan != b->nan || a->pinf != b->pinf || a->ninf != b->ninf)
+    if (!a->has_stats || !b->has_stats || !(a->state & DVG_STATE_L2) ||
+        !(b->state & DVG_STATE_L2) || !(a->l2 > 0) || a->nan != b->nan || a->pinf != b->pinf ||
+        a->ninf != b->ninf)
         return 0;
     return fabs((double)b->l2 - (double)a->l2) / (double)a->l2;
 }
@@ -381,7 +385,8 @@ bool rule_reduction_order(const struct evidence *evidence, struct ruling *ret)
     if (!evidence->first || !evidence_inputs_equal(evidence) ||
         (evidence->site->flags & DIVERGE_FLAG_RANDOM) ||
         (!dtype_is_float(finding->a.dtype) && finding->a.kind != DIVERGE_KIND_FLOAT) ||
-        finding->ulp > ROUNDING_ULP || is_beyond_rounding(finding) || !reduction_cause(evidence, ret))
+        finding->ulp > ROUNDING_ULP || is_beyond_rounding(finding) ||
+        !reduction_cause(evidence, ret))
         return false;
     if (isnan(finding->ulp) && finding->a.numel == 1 && finding->a.has_stats) {
         ruling_evidence(evidence, ret, "the outputs are %.2g apart, relatively",
@@ -404,12 +409,13 @@ bool rule_far(const struct evidence *evidence, struct ruling *ret)
 {
     const struct engine_finding *finding = evidence->finding;
     if (!evidence->first || !evidence_inputs_equal(evidence) ||
-        (evidence->site->flags & DIVERGE_FLAG_RANDOM) || !(finding_at_least_apart(finding) > FAR_APART) ||
-        environment_causes(evidence->answer) == 0)
+        (evidence->site->flags & DIVERGE_FLAG_RANDOM) ||
+        !(finding_at_least_apart(finding) > FAR_APART) || environment_causes(evidence->answer) == 0)
         return false;
-    ruling_set(ret, "kernel-mismatch", NULL, ENGINE_POSSIBLE,
-               "Same inputs, same arguments, and results that no rounding explains: two kernels that "
-               "do not compute the same.");
+    ruling_set(
+        ret, "kernel-mismatch", NULL, ENGINE_POSSIBLE,
+        "Same inputs, same arguments, and results that no rounding explains: two kernels that "
+        "do not compute the same.");
     ruling_evidence(evidence, ret, "the outputs are %s%.2g apart, relatively",
                     isnan(finding->rel_l2) ? "at least " : "", finding_at_least_apart(finding));
     ruling_evidence(evidence, ret, "%s",
@@ -461,10 +467,10 @@ bool rule_autotune(const struct evidence *evidence, struct ruling *ret)
 static bool is_tie(const struct evidence *evidence)
 {
     const struct item *outputs[MAX_CALL];
-    size_t n =
-        view_call(evidence->view, evidence->first, DIVERGE_ROLE_OUTPUT, outputs, MAX_CALL);
+    size_t n = view_call(evidence->view, evidence->first, DIVERGE_ROLE_OUTPUT, outputs, MAX_CALL);
     bool values = false;
-    if (evidence->finding->a.kind != DIVERGE_KIND_TENSOR || evidence->finding->a.dtype > DIVERGE_I64)
+    if (evidence->finding->a.kind != DIVERGE_KIND_TENSOR ||
+        evidence->finding->a.dtype > DIVERGE_I64)
         return false;
     for (size_t i = 0; i < n; i++) {
         if (!evidence_is_pair(outputs[i]) ||
@@ -483,10 +489,10 @@ static void describe_causes(const struct evidence *evidence, bool same, struct r
     uint64_t equal = evidence->answer->environment_equal_causes;
     if (same)
         ruling_evidence(evidence, ret, "%s%s %s equal", equal > 1 ? "all " : "",
-                        evidence_count(evidence, equal, "recorded cause"), equal > 1 ? "are" : "is");
+                        evidence_count(evidence, equal, "recorded cause"),
+                        equal > 1 ? "are" : "is");
     else if (differ > 0)
-        ruling_evidence(evidence, ret, "%s %s",
-                        evidence_count(evidence, differ, "recorded cause"),
+        ruling_evidence(evidence, ret, "%s %s", evidence_count(evidence, differ, "recorded cause"),
                         differ == 1 ? "differs" : "differ");
     else
         ruling_evidence(evidence, ret, "no cause was recorded that could differ");
@@ -561,13 +567,15 @@ bool rule_unexplained(const struct evidence *evidence, struct ruling *ret)
     bool shallow = !ops_were_recorded(evidence);
     if (!reduction_cause(evidence, ret))
         ruling_set(ret, "nondeterministic-kernel", NULL, ENGINE_POSSIBLE,
-                   shallow ? "Everything recorded before agrees; the ops in between were not recorded."
-                           : "Every op that was recorded before agrees; something else wrote it.");
+                   shallow
+                       ? "Everything recorded before agrees; the ops in between were not recorded."
+                       : "Every op that was recorded before agrees; something else wrote it.");
     ret->confidence = ENGINE_POSSIBLE;
     ruling_evidence(evidence, ret,
-                    shallow ? "%s is the first record that differs; ops before it were not "
-                              "recorded, so the origin is not known"
-                            : "%s is the first record that differs; no op that was recorded made it",
+                    shallow
+                        ? "%s is the first record that differs; ops before it were not "
+                          "recorded, so the origin is not known"
+                        : "%s is the first record that differs; no op that was recorded made it",
                     evidence_what(evidence, evidence->first));
     if (shallow)
         ruling_next_ops(evidence, ret);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Another floating-point format: a cast that is recorded, or an error that only a coarser format makes. */
+/* Another floating-point format: a cast that is recorded, or an error that only a coarser format
+ * makes. */
 #include <math.h>
 #include <string.h>
 
@@ -31,7 +32,8 @@ static const struct item *one_cast(const struct evidence *evidence, const struct
 
 enum { MAX_CASTS = 8 };
 
-/* A cast that only one side has and that made the input; of several in a row, the first. NULL: none. */
+/* A cast that only one side has and that made the input; of several in a row, the first. NULL:
+ * none. */
 static const struct item *cast_before(const struct evidence *evidence, const struct item *input)
 {
     const struct item *inputs[MAX_CALL];
@@ -129,7 +131,8 @@ bool rule_precision(const struct evidence *evidence, struct ruling *ret)
 
 bool rule_implicit(const struct evidence *evidence, struct ruling *ret)
 {
-    static const char *const words[] = {"tf32", "precision", "autocast", "bf16", "fp16", "amp", NULL};
+    static const char *const words[] = {"tf32", "precision", "autocast", "bf16",
+                                        "fp16", "amp",       NULL};
     const struct engine_finding *finding = evidence->finding;
     if (!evidence->first || !evidence_inputs_equal(evidence) ||
         (evidence->site->flags & DIVERGE_FLAG_RANDOM) || dtype_epsilon(finding->a.dtype) == 0 ||

@@ -34,10 +34,9 @@ static void describe(const struct evidence *evidence, const struct generator *ge
                 generator->name, evidence_place(evidence));
 }
 
-static const char *const RANDOM_WORDS[] = {"dropout",  "drop",    "rand",        "randn",
-                                           "randint",  "randperm", "bernoulli",  "normal",
-                                           "uniform",  "shuffle", "multinomial", "noise",
-                                           "sample",   NULL};
+static const char *const RANDOM_WORDS[] = {
+    "dropout", "drop",    "rand",    "randn",       "randint", "randperm", "bernoulli",
+    "normal",  "uniform", "shuffle", "multinomial", "noise",   "sample",   NULL};
 
 static bool is_random(const struct trace_site *site)
 {
@@ -66,8 +65,8 @@ static bool is_shallow(const struct evidence *evidence)
 }
 
 /*
- * The same samples come with other contents, and a generator that differs is drawn from in the step: what augments
- * them draws from it.
+ * The same samples come with other contents, and a generator that differs is drawn from in the
+ * step: what augments them draws from it.
  */
 bool rule_augmentation(const struct evidence *evidence, struct ruling *ret)
 {
@@ -76,8 +75,9 @@ bool rule_augmentation(const struct evidence *evidence, struct ruling *ret)
     if (!generator || generator->drawn != YES || !rule_data(evidence, &content) ||
         !content.detail || strcmp(content.detail, "content") != 0)
         return false;
-    ruling_set(ret, "rng", "offset", ENGINE_LIKELY,
-               "The same samples, changed by random numbers of a generator that was in another state.");
+    ruling_set(
+        ret, "rng", "offset", ENGINE_LIKELY,
+        "The same samples, changed by random numbers of a generator that was in another state.");
     describe(evidence, generator, ret);
     ruling_evidence(evidence, ret, "the sample ids of the batch are equal, its content is not");
     return true;
@@ -103,9 +103,10 @@ bool rule_rng(const struct evidence *evidence, struct ruling *ret)
     }
     if (evidence_inputs_equal(evidence) && differs && generator->drawn == YES &&
         nothing_is_marked(evidence->view)) {
-        ruling_set(ret, "rng", "offset", ENGINE_POSSIBLE,
-                   "A random generator was in another state, and the first op that differs may draw "
-                   "from it.");
+        ruling_set(
+            ret, "rng", "offset", ENGINE_POSSIBLE,
+            "A random generator was in another state, and the first op that differs may draw "
+            "from it.");
         describe(evidence, generator, ret);
         ruling_next(evidence, ret, "mark random ops with DIVERGE_FLAG_RANDOM to be sure");
         return true;
@@ -161,11 +162,12 @@ bool rule_recompute(const struct evidence *evidence, struct ruling *ret)
             item_value(evidence->view, before, side) == item_value(evidence->view, first, side);
     if (kept[SIDE_A] == kept[SIDE_B])
         return false;
-    ruling_set(ret, "rng", "recompute-mismatch", ENGINE_CERTAIN,
-               "Recomputing a part of the forward pass drew other random numbers than the first time.");
-    ruling_evidence(evidence, ret, "%s gives in %c what it gave in the forward pass, in %c it does not",
-                    evidence_what(evidence, first), kept[SIDE_A] ? 'A' : 'B',
-                    kept[SIDE_A] ? 'B' : 'A');
+    ruling_set(
+        ret, "rng", "recompute-mismatch", ENGINE_CERTAIN,
+        "Recomputing a part of the forward pass drew other random numbers than the first time.");
+    ruling_evidence(
+        evidence, ret, "%s gives in %c what it gave in the forward pass, in %c it does not",
+        evidence_what(evidence, first), kept[SIDE_A] ? 'A' : 'B', kept[SIDE_A] ? 'B' : 'A');
     ruling_next(evidence, ret, "keep the generator's state with the checkpointed region");
     return true;
 }

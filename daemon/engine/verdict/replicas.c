@@ -24,7 +24,8 @@ static const struct trace_site *find_site(const struct trace_chunk *chunk,
     return NULL;
 }
 
-/* Loads the record of every rank of the side. Ranks that were not recorded or hold a shard do not count. */
+/* Loads the record of every rank of the side. Ranks that were not recorded or hold a shard do not
+ * count. */
 static struct replicas look_at(const struct evidence *evidence, int side)
 {
     struct engine *engine = evidence->engine;
@@ -67,13 +68,15 @@ bool rule_replicas(const struct evidence *evidence, struct ruling *ret)
         return false;
     int apart = replicas[SIDE_A].part ? SIDE_A : SIDE_B;
     int together = apart == SIDE_A ? SIDE_B : SIDE_A;
-    ruling_set(ret, "desync",
-               evidence->site->role == DIVERGE_ROLE_PARAM ? "parameter" : "buffer", ENGINE_CERTAIN,
+    ruling_set(ret, "desync", evidence->site->role == DIVERGE_ROLE_PARAM ? "parameter" : "buffer",
+               ENGINE_CERTAIN,
                "The ranks of one run hold different values of what they should share.");
-    ruling_evidence(evidence, ret, "%s at %s: the %zu ranks of %c hold the same; in %c rank %u does not",
+    ruling_evidence(evidence, ret,
+                    "%s at %s: the %zu ranks of %c hold the same; in %c rank %u does not",
                     evidence_what(evidence, evidence->first), evidence_place(evidence),
                     replicas[together].count, together == SIDE_A ? 'A' : 'B',
                     apart == SIDE_A ? 'A' : 'B', replicas[apart].rank);
-    ruling_next(evidence, ret, "is it broadcast at the start, and reduced in every step, on all ranks?");
+    ruling_next(evidence, ret,
+                "is it broadcast at the start, and reduced in every step, on all ranks?");
     return true;
 }

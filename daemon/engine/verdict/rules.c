@@ -107,11 +107,12 @@ void ruling_next_ops(const struct evidence *evidence, struct ruling *ruling)
     uint64_t segment = evidence->view->segment, k = segment_number(segment), first;
     if (segment_is_boundary(segment) && k > 0)
         k--;
-    first = !answer->has_bracket         ? k
+    first = !answer->has_bracket       ? k
             : answer->bracket_has_last ? segment_number(answer->bracket_last_equal)
                                        : 0;
     if (segment == 0 || evidence->engine->shift != 0)
-        ruling_next(evidence, ruling, "record both again with their ops: divergectl run --level op");
+        ruling_next(evidence, ruling,
+                    "record both again with their ops: divergectl run --level op");
     else if (first < k)
         ruling_next(evidence, ruling,
                     "record both again with the ops of steps %llu to %llu: divergectl run --level "

@@ -96,7 +96,7 @@ static bool is_scalar(const struct evidence *evidence, const struct item *item)
 
 /* ---- mode ----------------------------------------------------------------------------------- */
 
-/* "training", "encoder.training", "is_training", "autocast.cpu"; not "training_loss", "eval_every". */
+/* "training", "encoder.training", "is_training", "autocast.cpu"; not "training_loss". */
 static bool is_mode_name(const char *name)
 {
     const char *last = name + strlen(name);
@@ -130,7 +130,8 @@ bool rule_mode(const struct evidence *evidence, struct ruling *ret)
         return false;
     bool flag = is_scalar(evidence, evidence->first) && is_mode_name(evidence->site->name);
     const char *argument = differing_argument(evidence);
-    bool in_argument = evidence->finding->inputs.differ == 0 && is_mode_argument(evidence->site->op, argument);
+    bool in_argument =
+        evidence->finding->inputs.differ == 0 && is_mode_argument(evidence->site->op, argument);
     const char *evident = flag || in_argument || !segment_is_step(evidence->view->segment)
                               ? NULL
                               : evidence_attribute(evidence, MODE_WORDS);
@@ -296,7 +297,7 @@ bool rule_hyperparameter_argument(const struct evidence *evidence, struct ruling
     return true;
 }
 
-/* ---- settings that are not recorded ------------------------------------------------------------ */
+/* ---- settings that are not recorded ---------------------------------------------------------- */
 
 /* How many times A's B's tensor is, by norm and sum; 0: not by a constant factor, or unknown. */
 static double factor_of(const struct view *view, const struct item *item)
@@ -358,8 +359,8 @@ static bool has_batch(const struct view *view)
 #define FAR_ABOVE_ROUNDING 1e-4
 
 /*
- * The same micro-batches, and a loss or gradients far apart: they are averaged in another way. Where ops are recorded
- * they would have told more.
+ * The same micro-batches, and a loss or gradients far apart: they are averaged in another way.
+ * Where ops are recorded they would have told more.
  */
 bool rule_normalisation(const struct evidence *evidence, struct ruling *ret)
 {
@@ -372,12 +373,15 @@ bool rule_normalisation(const struct evidence *evidence, struct ruling *ret)
     struct ruling scale = {0};
     if (apart < FAR_ABOVE_ROUNDING || rule_loss_scale(evidence, &scale))
         return false;
-    ruling_set(ret, "hyperparameter", "normalisation", ENGINE_POSSIBLE,
-               "The same micro-batches give another loss or other gradients: they seem to be averaged "
-               "in another way.");
-    ruling_evidence(evidence, ret, "%s differs by %.2g relatively, far more than rounding; the batch of %s agrees",
+    ruling_set(
+        ret, "hyperparameter", "normalisation", ENGINE_POSSIBLE,
+        "The same micro-batches give another loss or other gradients: they seem to be averaged "
+        "in another way.");
+    ruling_evidence(evidence, ret,
+                    "%s differs by %.2g relatively, far more than rounding; the batch of %s agrees",
                     evidence_what(evidence, evidence->first), apart, evidence_place(evidence));
-    ruling_next(evidence, ret, "is the loss divided by what is in the micro-batch, or by what is in the step?");
+    ruling_next(evidence, ret,
+                "is the loss divided by what is in the micro-batch, or by what is in the step?");
     ruling_next_ops(evidence, ret);
     return true;
 }
@@ -387,16 +391,16 @@ static bool is_parameter(const struct trace_site *site)
     return site->role == DIVERGE_ROLE_PARAM;
 }
 
-/* Whether the step that led to this boundary has gradients on both sides; equal ones, as nothing differs before. */
+/* Whether the step that led to this boundary has gradients on both sides; equal ones, as nothing
+ * differs before. */
 static bool has_gradients(const struct evidence *evidence)
 {
     struct engine *engine = evidence->engine;
     bool found[SIDES] = {false, false};
     for (int side = 0; side < SIDES; side++) {
         size_t mark = engine_mark(engine);
-        const struct trace_chunk *chunk =
-            side_load(engine, side, evidence->pairing->stream[side], DIVERGE_TIER_STEP,
-                      evidence->view->segment - 1);
+        const struct trace_chunk *chunk = side_load(engine, side, evidence->pairing->stream[side],
+                                                    DIVERGE_TIER_STEP, evidence->view->segment - 1);
         for (uint32_t i = 0; chunk && !chunk->pruned && i < chunk->count; i++)
             found[side] = found[side] || chunk->layout->sites[i]->role == DIVERGE_ROLE_GRAD;
         engine_release(engine, mark);
@@ -430,8 +434,8 @@ static const struct engine_environment *setting_cause(const struct evidence *evi
 }
 
 /*
- * Gradients agree and all updates differ: what made the updates of one run others? One kernel would not touch them
- * all, a setting would.
+ * Gradients agree and all updates differ: what made the updates of one run others? One kernel would
+ * not touch them all, a setting would.
  */
 bool rule_updates(const struct evidence *evidence, struct ruling *ret)
 {
@@ -453,6 +457,7 @@ bool rule_updates(const struct evidence *evidence, struct ruling *ret)
                     evidence_count(evidence, differ, "parameter"), evidence_place(evidence));
     if (cause)
         ruling_evidence(evidence, ret, "%s", environment_text(evidence->engine, cause));
-    ruling_next(evidence, ret, "record the optimizer's settings: learning rate, weight decay, momentum");
+    ruling_next(evidence, ret,
+                "record the optimizer's settings: learning rate, weight decay, momentum");
     return true;
 }

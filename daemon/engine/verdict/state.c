@@ -112,18 +112,16 @@ bool rule_init(const struct evidence *evidence, struct ruling *ret)
     ruling_set(ret, "init", init_detail(before, after, &spread, seed != NULL),
                before == UNKNOWN && after == UNKNOWN && !seed ? ENGINE_LIKELY : ENGINE_CERTAIN,
                "The parameters differ before the first step.");
-    ruling_evidence(evidence, ret,
-                    "%s %s at boundary %llu, %zu %s (constant ones not counted)",
+    ruling_evidence(evidence, ret, "%s %s at boundary %llu, %zu %s (constant ones not counted)",
                     evidence_count(evidence, spread.differ, "parameter"),
                     spread.differ == 1 ? "differs" : "differ",
                     (unsigned long long)segment_number(evidence->view->segment), spread.equal,
                     spread.equal == 1 ? "agrees" : "agree");
     if (spread.differ == 0)
-        ruling_evidence(evidence, ret, "%s %s",
-                        evidence_count(evidence, evidence_differing(evidence, DIVERGE_ROLE_BUFFER),
-                                       "buffer"),
-                        evidence_differing(evidence, DIVERGE_ROLE_BUFFER) == 1 ? "differs"
-                                                                               : "differ");
+        ruling_evidence(
+            evidence, ret, "%s %s",
+            evidence_count(evidence, evidence_differing(evidence, DIVERGE_ROLE_BUFFER), "buffer"),
+            evidence_differing(evidence, DIVERGE_ROLE_BUFFER) == 1 ? "differs" : "differ");
     if (before != UNKNOWN)
         ruling_evidence(evidence, ret, "the generators before construction are %s",
                         before == YES ? "different" : "equal");
@@ -168,8 +166,8 @@ static struct writers find_writers(const struct view *init, int side, uint64_t v
 }
 
 /*
- * Every other parameter has its value from a recorded op of the initialisation, on both sides: then one that has not
- * was left out by the program, not by the recording.
+ * Every other parameter has its value from a recorded op of the initialisation, on both sides: then
+ * one that has not was left out by the program, not by the recording.
  */
 static bool others_are_written(const struct evidence *evidence)
 {
@@ -375,8 +373,9 @@ bool rule_resume(const struct evidence *evidence, struct ruling *ret)
         ruling_evidence(evidence, ret, "%s of parameters and buffers %s",
                         evidence_count(evidence, losses.parameters, "tensor"),
                         losses.parameters == 1 ? "differs" : "differ");
-        ruling_next(evidence, ret,
-                    "compare the checkpoint's list of tensors with the model's: which are not loaded?");
+        ruling_next(
+            evidence, ret,
+            "compare the checkpoint's list of tensors with the model's: which are not loaded?");
     } else if (losses.optstate > 0) {
         bool blank = losses.blank == losses.optstate;
         ruling_set(ret, "resume", "optimizer", blank ? ENGINE_CERTAIN : ENGINE_LIKELY,

@@ -102,14 +102,14 @@ bool rule_structure(const struct evidence *evidence, struct ruling *ret)
 static void feeds(const struct evidence *evidence, const struct item *input,
                   const struct item *producer, int side, struct ruling *ret)
 {
-    ruling_evidence(evidence, ret, "%s, in %c%s, makes input %u of %s",
-                    evidence_what(evidence, producer), side == SIDE_A ? 'A' : 'B',
-                    evidence_is_pair(producer) ? "" : " only",
-                    item_site(evidence->view, input)->slot,
-                    evidence_what(evidence, evidence->first));
+    ruling_evidence(
+        evidence, ret, "%s, in %c%s, makes input %u of %s", evidence_what(evidence, producer),
+        side == SIDE_A ? 'A' : 'B', evidence_is_pair(producer) ? "" : " only",
+        item_site(evidence->view, input)->slot, evidence_what(evidence, evidence->first));
 }
 
-/* A record that only one side has made this input there, or each side takes it from somewhere else. */
+/* A record that only one side has made this input there, or each side takes it from somewhere else.
+ */
 bool rule_structure_feeds(const struct evidence *evidence, struct ruling *ret)
 {
     if (!evidence->first || !evidence_is_pair(evidence->first))
@@ -153,8 +153,8 @@ static bool is_measured(const struct view *view, const struct item *item)
 }
 
 /*
- * The record that made the input on one side and is the same on both: what it made is not what the other
- * side's op got.
+ * The record that made the input on one side and is the same on both: what it made is not what the
+ * other side's op got.
  */
 static const struct item *equal_producer(const struct evidence *evidence, const struct item *input,
                                          bool *ret_certain)
@@ -175,8 +175,8 @@ static int changed_side(const struct evidence *evidence, const struct item *inpu
 {
     bool kept[SIDES];
     for (int side = 0; side < SIDES; side++)
-        kept[side] = item_value(evidence->view, producer, side) ==
-                     item_value(evidence->view, input, side);
+        kept[side] =
+            item_value(evidence->view, producer, side) == item_value(evidence->view, input, side);
     return kept[SIDE_A] == kept[SIDE_B] ? -1 : kept[SIDE_A] ? SIDE_B : SIDE_A;
 }
 
@@ -236,8 +236,9 @@ bool rule_race(const struct evidence *evidence, struct ruling *ret)
                                          item_type(evidence->view, input, side));
     if (other == NO_SEGMENT)
         return false;
-    ruling_set(ret, "race", NULL, certain ? ENGINE_CERTAIN : ENGINE_LIKELY,
-               "A buffer was written while it was still read: an op got the batch of another step.");
+    ruling_set(
+        ret, "race", NULL, certain ? ENGINE_CERTAIN : ENGINE_LIKELY,
+        "A buffer was written while it was still read: an op got the batch of another step.");
     ruling_evidence(evidence, ret,
                     "%s of %s is equal on both sides; in %c input %u of %s, measured, is the batch "
                     "of %s",

@@ -55,7 +55,8 @@ void ruling_next(const struct evidence *evidence, struct ruling *ruling, const c
 
 /* "1 parameter", "12 345 parameters". */
 const char *evidence_count(const struct evidence *evidence, uint64_t n, const char *one);
-/* Advice that exists as a command: a repeat of A to compare with, and both runs again with their ops. */
+/* Advice that exists as a command: a repeat of A to compare with, and both runs again with their
+ * ops. */
 void ruling_next_repeat(const struct evidence *evidence, struct ruling *ruling);
 void ruling_next_ops(const struct evidence *evidence, struct ruling *ruling);
 /* Whether a run says that it uses this library (metadata library.NAME or NAME.…). */
@@ -69,12 +70,13 @@ bool evidence_is_origin(const struct evidence *evidence);
 /* Inputs are all there, read and equal, arguments too. */
 bool evidence_inputs_equal(const struct evidence *evidence);
 /*
- * What made this input on the side: its recorded producer, else the last record before it, in its lane, that
- * holds the same value. *ret_certain: the former. NULL: neither.
+ * What made this input on the side: its recorded producer, else the last record before it, in its
+ * lane, that holds the same value. *ret_certain: the former. NULL: neither.
  */
 const struct item *evidence_producer(const struct evidence *evidence, const struct item *input,
                                      int side, bool *ret_certain);
-/* The first differing input of the call of `first`, or `first` itself when it is one; NULL: none. */
+/* The first differing input of the call of `first`, or `first` itself when it is one; NULL: none.
+ */
 const struct item *evidence_differing_input(const struct evidence *evidence);
 /* The differing records of the segment with this role; how many. */
 size_t evidence_differing(const struct evidence *evidence, enum diverge_role role);
