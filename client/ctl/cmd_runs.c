@@ -130,7 +130,7 @@ static int run(int argc, const char *const *argv)
     } else {
         print_table(runs, count);
         if (count < total)
-            ctl_note("%s older not shown", text_things(total - count, "run"));
+            ctl_note("%s not shown", text_things(total - count, "older run"));
     }
     free(runs);
     return EX_OK;
