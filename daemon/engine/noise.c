@@ -17,6 +17,7 @@ enum {
     LEVEL_TIERS = DIVERGE_TIER_OP + 1,
     LAYOUTS = 32,
     GROWTH_POINTS = 64,
+    TERMS_MAX = 1 << 20,
     FOREACH = 8,              /* operands; a call with more works on each by itself */
     TELL_RECORDS = 1000000,   /* between two calls of the progress function */
     UNASKED_RECORDS = 8000000 /* looked at when nobody asked to excuse noise */
@@ -137,36 +138,45 @@ static bool is_negligible(const struct noise *noise, uint64_t owner)
     return false;
 }
 
-/*
- * The norm that the record's rounding errors are made of: the largest of its call, but no more than
- * the product of its operands, which bounds what a product's terms can be.
- */
-static double operand_norm(const struct noise_layout *layout, const struct trace_chunk *chunk,
-                           uint32_t index)
-{
-    uint32_t group = layout->group[index];
-    double largest = 0, product = 1;
-    uint32_t operands = 0;
-    if (group == NO_INDEX)
-        return 0;
-    for (uint32_t m = layout->start[group]; m < layout->start[group + 1]; m++) {
-        uint32_t i = layout->members[m];
-        double norm = measure_norm(chunk, i);
-        bool input = chunk->layout->sites[i]->role == DIVERGE_ROLE_INPUT;
-        if (i == index || !(norm > 0) || !dtype_is_float(chunk_type(chunk, i)->dtype))
-            continue;
-        largest = norm > largest ? norm : largest;
-        product = input ? product * norm : product;
-        operands += input;
-    }
-    if (operands > FOREACH)
-        return 0;
-    return operands > 1 && product < largest ? product : largest;
-}
-
 static double larger(double a, double b)
 {
     return a > b ? a : b;
+}
+
+struct operands {
+    double norm;  /* that rounding errors are made of; 0: unknown */
+    double terms; /* that go into one element, at least 1 */
+};
+
+/*
+ * The largest norm of the record's call, but no more than the product of its operands, which bounds
+ * what a product's terms can be.
+ */
+static struct operands operands_of(const struct noise_layout *layout,
+                                   const struct trace_chunk *chunk, uint32_t index)
+{
+    struct operands ret = {.terms = 1};
+    uint32_t group = layout->group[index], operands = 0;
+    double product = 1, numel = (double)type_numel(chunk_type(chunk, index));
+    if (group == NO_INDEX)
+        return ret;
+    for (uint32_t m = layout->start[group]; m < layout->start[group + 1]; m++) {
+        uint32_t i = layout->members[m];
+        const struct trace_type *type = chunk_type(chunk, i);
+        double norm = measure_norm(chunk, i), terms = (double)type_numel(type) / numel;
+        if (i == index || !(norm > 0) || !dtype_is_float(type->dtype))
+            continue;
+        ret.norm = norm > ret.norm ? norm : ret.norm;
+        if (chunk->layout->sites[i]->role != DIVERGE_ROLE_INPUT)
+            continue;
+        product *= norm;
+        ret.terms = terms > ret.terms ? terms : ret.terms;
+        operands++;
+    }
+    if (operands > FOREACH)
+        return (struct operands){.terms = 1};
+    ret.norm = operands > 1 && product < ret.norm ? product : ret.norm;
+    return ret;
 }
 
 struct pair {
@@ -239,19 +249,22 @@ static const char *excused_by_operands(struct noise *noise, const struct pair *p
                                        const struct measure *m, double rounding, double tolerance,
                                        double *ret_allowed)
 {
-    double scale = operand_norm(pair->layout, pair->a, pair->i);
-    double other = pair->b->layout->count == pair->layout->count && pair->i == pair->j
-                       ? operand_norm(pair->layout, pair->b, pair->j)
-                       : scale;
-    double limit = rounding > tolerance ? rounding : tolerance;
-    scale = other < scale ? other : scale;
-    if (rounding * scale > *ret_allowed)
-        *ret_allowed = rounding * scale;
+    struct operands operands = operands_of(pair->layout, pair->a, pair->i);
+    double scale = operands.norm;
+    if (pair->b->layout->count == pair->layout->count && pair->i == pair->j) {
+        double other = operands_of(pair->layout, pair->b, pair->j).norm;
+        scale = other < scale ? other : scale;
+    }
+    /* Errors of a sum of n terms grow as the root of n (Higham and Mary, 2019). */
+    double summed = sqrt(operands.terms < TERMS_MAX ? operands.terms : TERMS_MAX) *
+                    (rounding < 0x1p-19 ? rounding / 8 : 0);
+    double limit = larger(rounding, tolerance);
+    *ret_allowed = larger(*ret_allowed, larger(rounding * scale, summed * m->norm));
     if (m->norm <= limit * scale) {
         mark_negligible(noise, pair);
         return "operands";
     }
-    if (m->distance <= rounding * scale)
+    if (m->distance <= larger(rounding * scale, summed * m->norm))
         return "rounding";
     if (pair->a->layout->sites[pair->i]->role != DIVERGE_ROLE_GRAD &&
         is_negligible(noise, pair->layout->owner[pair->i]))

@@ -152,13 +152,26 @@ void repeats_look(const struct evidence *evidence, int side, struct repeats *ret
 
 /* ---- what it means --------------------------------------------------------------------------- */
 
-static void drop_evidence(struct ruling *ruling, const char *start)
+/* Lines that begin so go. */
+static void drop(const char **lines, size_t *count, const char *start)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < ruling->n_evidence; i++)
-        if (strncmp(ruling->evidence[i], start, strlen(start)) != 0)
-            ruling->evidence[kept++] = ruling->evidence[i];
-    ruling->n_evidence = kept;
+    for (size_t i = 0; i < *count; i++)
+        if (strncmp(lines[i], start, strlen(start)) != 0)
+            lines[kept++] = lines[i];
+    *count = kept;
+}
+
+/* In ulp; NaN: unknown. The statistics of one element are its value. */
+static double distance_of(const struct engine_finding *finding)
+{
+    const struct engine_side *a = &finding->a, *b = &finding->b;
+    double epsilon = dtype_epsilon(a->dtype), one = (double)a->sum, other = (double)b->sum;
+    if (!isnan(finding->ulp) || !(epsilon > 0) || a->dtype != b->dtype || a->numel != 1 ||
+        b->numel != 1 || !(a->state & b->state & DVG_STATE_SUM) || !isfinite(one) ||
+        !isfinite(other) || one == 0)
+        return finding->ulp;
+    return fabs(one - other) / fabs(one) / epsilon;
 }
 
 static void say(const struct evidence *evidence, struct ruling *ruling, char name,
@@ -192,13 +205,13 @@ static void is_nondeterministic(const struct evidence *evidence, struct ruling *
 
 static void both_repeat(const struct evidence *evidence, struct ruling *ruling)
 {
-    const struct engine_finding *finding = evidence->finding;
+    double ulp = distance_of(evidence->finding);
     bool causes = environment_causes(evidence->answer) > 0;
-    bool rounding = finding->ulp <= ROUNDING_ULP; /* false when it is not known */
+    bool rounding = ulp <= ROUNDING_ULP; /* false when it is not known */
     if (strcmp(ruling->class_name, "reduction-order") == 0) {
         if (rounding && evidence_inputs_equal(evidence))
             ruling->confidence = ENGINE_CERTAIN;
-    } else if (causes && (rounding || isnan(finding->ulp)) && evidence_inputs_equal(evidence)) {
+    } else if (causes && (rounding || isnan(ulp)) && evidence_inputs_equal(evidence)) {
         ruling_set(ruling, "reduction-order", NULL, rounding ? ENGINE_LIKELY : ENGINE_POSSIBLE,
                    "Each side repeats itself: what differs in the environment makes the op compute "
                    "in another order.");
@@ -219,7 +232,8 @@ void repeats_weigh(const struct evidence *evidence, struct ruling *ruling)
         repeats_look(evidence, i, &side[i]);
     if (side[SIDE_A].recorded + side[SIDE_B].recorded == 0)
         return;
-    drop_evidence(ruling, "no repeats:");
+    drop(ruling->evidence, &ruling->n_evidence, "no repeats:");
+    drop(ruling->next, &ruling->n_next, "does A repeat itself?");
     for (int i = 0; i < SIDES; i++)
         say(evidence, ruling, "AB"[i], &side[i]);
     if (side[SIDE_A].disagree + side[SIDE_B].disagree > 0)

@@ -346,6 +346,41 @@ static void rounding_is_within_noise_when_a_repeats_itself(void **state)
     trial_free(&trial);
 }
 
+static struct tb *sum_of(const char *name, int64_t terms, double total)
+{
+    struct tb *tb = tb_new(name);
+    tb_rank(tb, 0);
+    tb_step(tb, 0);
+    tb_phase(tb, DIVERGE_PHASE_FORWARD);
+    tb_op(tb, "sum", 0, NULL);
+    tensor(tb_in(tb, 0, 7), 1)->sizes[0] = terms;
+    tensor(tb_out(tb, 0, bits_of(total)), total)->sizes[0] = 1;
+    tb_close(tb);
+    tb_end(tb);
+    return tb;
+}
+
+static void a_sum_of_many_terms_rounds_more(void **state)
+{
+    (void)state;
+    static const int64_t terms[] = {1 << 20, 64};
+    for (int n = 0; n < 2; n++) {
+        struct tb *a = sum_of("a", terms[n], 500000), *b = sum_of("b", terms[n], 500006);
+        struct tb *again = sum_of("again", terms[n], 500000);
+        struct engine_options options = ENGINE_OPTIONS_INIT;
+        const struct engine_repeat repeat = {.source = tb_source(again), .run = tb_run(again)};
+        options.repeats[0] = &repeat;
+        options.n_repeats[0] = 1;
+        options.excuse_noise = true;
+        struct engine_answer *answer = diff_with(a, b, &options);
+        expect_result(answer, n == 0 ? ENGINE_WITHIN_NOISE : ENGINE_DIFFER);
+        engine_answer_free(answer);
+        tb_free(a);
+        tb_free(b);
+        tb_free(again);
+    }
+}
+
 /* Of attention: the key's bias has no effect, so its gradient is what rounding left over. */
 static struct tb *attention(const char *name, uint64_t i, double bias_gradient)
 {
@@ -617,6 +652,7 @@ int main(void)
         cmocka_unit_test(the_floor_does_not_hide_a_small_tensors_change),
         cmocka_unit_test(a_large_operand_does_not_hide_what_a_small_one_makes),
         cmocka_unit_test(rounding_is_within_noise_when_a_repeats_itself),
+        cmocka_unit_test(a_sum_of_many_terms_rounds_more),
         cmocka_unit_test(a_parameter_without_a_real_gradient_is_excused),
         cmocka_unit_test(sketches_see_what_statistics_do_not),
         cmocka_unit_test(a_repeat_that_disagrees_makes_it_certain),
