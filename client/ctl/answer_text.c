@@ -24,7 +24,9 @@ enum { LABEL = 11 }; /* columns before the text of a detail line */
 
 static void line(const struct page *page, const char *label, const char *text)
 {
-    text_wrap(page->file, mem_printf("  %-*s", LABEL - 2, label), LABEL, text, page->width);
+    bool fits = strlen(label) < LABEL - 2; /* a long one pushes its text on */
+    text_wrap(page->file, mem_printf("  %-*s%s", LABEL - 2, label, fits ? "" : " "), LABEL, text,
+              page->width);
 }
 
 static void sentence(const struct page *page, const char *text)
@@ -366,8 +368,12 @@ static void print_agreement(const struct page *page)
         sentence(page,
                  mem_printf("Agree through boundary %llu (%s).",
                             (unsigned long long)answer->agree_boundary, amount(answer, steps)));
-    else
+    else if (answer->first && answer->first->segment <= 1)
         sentence(page, "They differ from the start: no boundary agrees.");
+    else if (!answer->n_reasons && !answer->has_bracket)
+        sentence(page, "They differ at the first boundary that both have.");
+    else if (!answer->has_bracket)
+        sentence(page, "No boundary is known to agree.");
     if (!answer->has_bracket)
         return;
     sentence(page,
@@ -497,12 +503,12 @@ static void print_rest(const struct page *page)
     const struct engine_answer *answer = page->answer;
     const char *loss = "";
 
-    if (answer->first && answer->loss_segment)
+    if (answer->first && answer->first->site->role == DIVERGE_ROLE_LOSS)
+        loss = "";
+    else if (answer->first && answer->loss_segment)
         loss = answer->loss_segment == answer->first->segment
                    ? "Loss shows it in the same step. "
                    : mem_printf("Loss shows it first at %s. ", text_segment(answer->loss_segment));
-    else if (answer->first)
-        loss = "";
     sentence(page, mem_printf("%sEnvironment: %s.", loss, environment(page)));
 }
 
@@ -515,7 +521,7 @@ static const char *note_text(const struct engine_note *note)
     const struct trace_site *site = note->site;
     const char *name = site ? (*site->op ? site->op : *site->name ? site->name : site->scope) : "";
 
-    return mem_printf("%s: %s in %c, %s%s%s%s%s", text_segment(note->segment), note->what,
+    return mem_printf("%s: only in %c, %s%s%s%s%s", text_segment(note->segment),
                       note->side == 'a' ? 'A' : 'B', text_things(note->count, "record"),
                       *name ? " from " : "", text_escape(name),
                       site && *site->scope && name != site->scope ? " in " : "",
@@ -592,7 +598,7 @@ static void print_also(const struct page *page)
 
     if (!answer->n_also)
         return;
-    fprintf(page->file, "%sThen%s\n", text_style(TEXT_BOLD), text_style(TEXT_PLAIN));
+    fprintf(page->file, "%sAlso%s\n", text_style(TEXT_BOLD), text_style(TEXT_PLAIN));
     for (size_t i = 0; i < answer->n_also; i++)
         text_wrap(page->file, "  ", 4,
                   mem_printf("%s (%s)", answer_brief(answer->also[i], 1),

@@ -201,7 +201,7 @@ static const char *const *copy_arguments(poptContext context, int *ret_count)
     return copy;
 }
 
-/* Where popt finds no memory it ends the process with status 1, which here means that runs differ. */
+/* Where popt finds no memory it ends the process with status 1, which here means: they differ. */
 static bool in_popt;
 
 static void leave_popt(void)
@@ -303,7 +303,13 @@ int ctl_exit_status(int error)
 
 int ctl_fail_error(int error, const char *what, const char *text)
 {
+    if (error == DIVERGE_ECORRUPT && !(text && *text))
+        text = "corrupt data; keep a copy of the file, and save what can be read: of a store with"
+               " \"sqlite3 FILE .recover\", of a recording with divergectl import";
     bool more = text && *text;
+
+    if (what && more && strncmp(text, what, strlen(what)) == 0)
+        what = NULL; /* it says so itself */
 
     /* Texts of a daemon or store may quote what a producer sent. */
     return ctl_fail(ctl_exit_status(error), "%s%s%s", what ? what : "", what ? ": " : "",

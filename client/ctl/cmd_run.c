@@ -21,6 +21,12 @@
 
 static const char *const level_choices[] = {"pulse", "step", "layer", "op", NULL};
 
+/* Exit statuses of a job that could not be started, as a shell's. */
+enum {
+    NOT_RUN = 126,
+    NOT_FOUND = 127,
+};
+
 static struct {
     const char *name;
     const char *level;
@@ -119,7 +125,7 @@ static _Noreturn void become_job(const char *const *argv, const sigset_t *before
 
     fprintf(stderr, "divergectl: cannot run %s: %s\n", text_escape(argv[0]), strerror(number));
     fflush(stderr);
-    _exit(number == ENOENT || number == ENOTDIR ? 127 : 126);
+    _exit(number == ENOENT || number == ENOTDIR ? NOT_FOUND : NOT_RUN);
 }
 
 /*
@@ -150,7 +156,7 @@ static int run_job(const char *const *argv)
     pid_t job = fork();
 
     if (job < 0)
-        return ctl_fail(126, "cannot start the job: %s", strerror(errno));
+        return ctl_fail(NOT_RUN, "cannot start the job: %s", strerror(errno));
     if (job == 0)
         become_job(argv, &before);
     int status = wait_for_job(job, &set);
@@ -166,7 +172,7 @@ static int run_job(const char *const *argv)
 
 /* ---- afterwards ----------------------------------------------------------------------------- */
 
-static void report(const char *run_id)
+static void report(const char *run_id, bool ran)
 {
     struct reader *reader = NULL;
     struct store_error error = {""};
@@ -177,6 +183,8 @@ static void report(const char *run_id)
     if (!status)
         status = reader_find(reader, run_id, &run, &error);
     reader_close(reader);
+    if (status == DIVERGE_ENOTFOUND && !ran)
+        return;
     if (status == DIVERGE_ENOTFOUND) {
         ctl_note("nothing was recorded: no process of the job opened a session. Does it use "
                  "libdiverge, and was DIVERGE_DISABLE set?");
@@ -226,7 +234,7 @@ static int run(int argc, const char *const *argv)
     status = run_job(argv);
     daemon_settle();
     if (daemon)
-        report(run_id);
+        report(run_id, status != NOT_RUN && status != NOT_FOUND);
     return status;
 }
 

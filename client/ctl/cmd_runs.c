@@ -117,7 +117,7 @@ static int run(int argc, const char *const *argv)
         return options.names ? EX_OK : status;
     status = reader_runs(reader, &runs, &total);
     if (status)
-        return ctl_fail_error(status, "cannot list the runs", NULL);
+        return ctl_fail_error(status, "cannot list the runs", reader_error_text(reader));
     size_t count = options.limit && options.limit < total ? (size_t)options.limit : total;
 
     if (ctl.json) {
@@ -130,7 +130,7 @@ static int run(int argc, const char *const *argv)
     } else {
         print_table(runs, count);
         if (count < total)
-            ctl_note("%s older not shown", text_things(total - count, "run"));
+            ctl_note("%s not shown", text_things(total - count, "older run"));
     }
     free(runs);
     return EX_OK;

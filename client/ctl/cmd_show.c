@@ -213,22 +213,45 @@ static const char *range_text(const struct engine_side *side)
     return integer ? mem_printf("%.0f … %.0f", low, high) : mem_printf("%.4g … %.4g", low, high);
 }
 
+static const char *source_text(const struct engine_side *side)
+{
+    return side->source ? text_escape(side->source) : "";
+}
+
+/* A narrow terminal has room for what a record is and its value, not for all there is of it. */
+enum {
+    WIDE = 120,
+    NARROW = 72,
+};
+
+static void begin_records_table(struct table *table, bool ranks, bool wide, bool narrow)
+{
+    table_begin(table);
+    if (ranks)
+        table_column(table, "RANK", TABLE_RIGHT);
+    table_column(table, "SEQ", TABLE_RIGHT);
+    if (!narrow) {
+        table_column(table, "TIER", TABLE_LEFT);
+        table_column(table, "PHASE", TABLE_LEFT);
+    }
+    table_column(table, "WHERE", TABLE_SHRINKS);
+    table_column(table, "WHAT", TABLE_SHRINKS);
+    table_column(table, "TYPE", TABLE_LEFT);
+    table_column(table, "VALUE", TABLE_RIGHT);
+    if (wide) {
+        table_column(table, "RANGE", TABLE_LEFT);
+        table_column(table, "SOURCE", TABLE_SHRINKS);
+    }
+}
+
 static void print_records_table(const struct record_list *list, size_t count, bool ranks)
 {
+    int width = text_width();
+    bool wide = !width || width >= WIDE;
+    bool narrow = width && width < NARROW;
     struct table table;
 
-    table_begin(&table);
-    if (ranks)
-        table_column(&table, "RANK", TABLE_RIGHT);
-    table_column(&table, "SEQ", TABLE_RIGHT);
-    table_column(&table, "TIER", TABLE_LEFT);
-    table_column(&table, "PHASE", TABLE_LEFT);
-    table_column(&table, "WHERE", TABLE_SHRINKS);
-    table_column(&table, "WHAT", TABLE_SHRINKS);
-    table_column(&table, "TYPE", TABLE_LEFT);
-    table_column(&table, "VALUE", TABLE_RIGHT);
-    table_column(&table, "RANGE", TABLE_LEFT);
-    table_column(&table, "SOURCE", TABLE_SHRINKS);
+    begin_records_table(&table, ranks, wide, narrow);
     for (size_t i = 0; i < count; i++) {
         const struct record *record = &list->records[i];
 
@@ -236,14 +259,18 @@ static void print_records_table(const struct record_list *list, size_t count, bo
         if (ranks)
             table_cell(&table, text_count(record->rank));
         table_cell(&table, mem_printf("%u", record->order));
-        table_cell(&table, text_tier(record->site->tier));
-        table_cell(&table, text_phase(record->site->phase));
+        if (!narrow) {
+            table_cell(&table, text_tier(record->site->tier));
+            table_cell(&table, text_phase(record->site->phase));
+        }
         table_cell(&table, where_text(record->site));
         table_cell(&table, which_text(record->site));
         table_cell(&table, answer_type(&record->side));
         table_cell(&table, answer_value(&record->side));
-        table_cell(&table, range_text(&record->side));
-        table_cell(&table, record->side.source ? text_escape(record->side.source) : "");
+        if (wide) {
+            table_cell(&table, range_text(&record->side));
+            table_cell(&table, source_text(&record->side));
+        }
     }
     table_print(&table);
 }

@@ -273,23 +273,55 @@ static bool is_ready(int fd)
     return strncmp(text, "READY", 5) == 0;
 }
 
-/* The last line of the daemon's log behind `offset`: why it did not start. */
+/* What a line of the log gives as the reason, else the line. Changes it. */
+static const char *reason_of(char *line)
+{
+    static const char key[] = " reason=\"";
+    char *reason = strstr(line, key);
+    char *end = reason ? strrchr(reason, '"') : NULL;
+
+    if (!reason || end < reason + sizeof(key) - 1)
+        return line;
+    *end = '\0';
+    return reason + sizeof(key) - 1;
+}
+
+/* Why the daemon did not start: the last error in its log behind `offset`, else the last line. */
 static const char *last_words(off_t offset)
 {
     char text[4096];
     FILE *file = fopen(log_path, "re");
     const char *last = "";
+    bool is_error = false;
 
     if (!file)
         return last;
-    if (fseeko(file, offset, SEEK_SET) == 0)
-        while (fgets(text, sizeof(text), file)) {
-            text[strcspn(text, "\n")] = '\0';
-            if (*text)
-                last = mem_string(text);
-        }
+    int at = fseeko(file, offset, SEEK_SET);
+
+    while (at == 0 && fgets(text, sizeof(text), file)) {
+        bool error = strstr(text, " level=error ") != NULL;
+
+        text[strcspn(text, "\n")] = '\0';
+        if (*text && (error || !is_error))
+            last = mem_string(error ? reason_of(text) : text);
+        is_error |= error;
+    }
     fclose(file);
     return last;
+}
+
+/* The daemon's log takes what it has to say of a failure, so it comes first. */
+static int check_log(void)
+{
+    int fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+    if (fd >= 0)
+        close(fd);
+    else if (errno == EACCES || errno == EPERM || errno == EROFS || errno == ELOOP)
+        return ctl_fail(EX_NOPERM, "cannot write the daemon's log %s: %s", log_path,
+                        strerror(errno)),
+               DIVERGE_EPERM;
+    return 0;
 }
 
 /* One older log is kept. */
@@ -341,6 +373,9 @@ static int start(struct dvg_control_link *ret, bool replace, bool *ret_started)
     if (status)
         return ctl_fail_error(status, NULL, error.text), status;
     rotate_log();
+    status = check_log();
+    if (status)
+        return status;
     off_t before = log_size();
 
     status = spawn(program, replace, &ready);

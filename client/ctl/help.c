@@ -244,7 +244,9 @@ void help_man_page(void)
     man_text("diverged records fingerprints of training runs; divergectl records a job, compares "
              "what was recorded, and keeps house. It starts a daemon of the user's own when a "
              "command needs one and none runs; commands that only read need none.");
-    puts("\n.SH OPTIONS\nThese belong to every command and stand before or behind its name.");
+    puts("\n.SH OPTIONS\n"
+         "These belong to every command (\\-\\-json to all but run and help), and stand before or\n"
+         "behind its name.");
     for (size_t i = 0; i < cmd_n_global_options; i++)
         man_option(&cmd_global_options[i]);
     for (int group = 0; group < CMD_GROUP_COUNT; group++) {

@@ -41,7 +41,8 @@ int records_load(const struct source_run *run, const struct records_where *where
                  struct record_list *ret);
 void records_free(struct record_list *list);
 
-/* The value, type and statistics of one record of a chunk. 0, or why its argument could not be read. */
+/* The value, type and statistics of one record of a chunk. 0, or why its argument could not be
+ * read. */
 int records_side(const struct trace_source *source, const struct trace_chunk *chunk, uint32_t index,
                  struct engine_side *ret);
 

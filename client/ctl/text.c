@@ -39,19 +39,23 @@ void text_init(const char *color)
     const char *none = getenv("NO_COLOR");
     const char *terminal = getenv("TERM");
 
-    /* Names are UTF-8 throughout; a bare environment ("C") says nothing against showing them. */
+    /*
+     * Names are UTF-8 throughout; a bare environment ("C"), or a locale that is not there or finds
+     * no memory, says nothing against showing them.
+     */
     const char *locale = setlocale(LC_CTYPE, "");
-    if (!locale || !strcmp(locale, "C") || !strcmp(locale, "POSIX"))
+    bool bare = !locale || !strcmp(locale, "C") || !strcmp(locale, "POSIX");
+    if (bare)
         setlocale(LC_CTYPE, "C.UTF-8");
-    utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
+    utf8 = bare || !strcmp(nl_langinfo(CODESET), "UTF-8");
     columns = terminal_columns();
     if (color && !strcmp(color, "always"))
         colored = true;
     else if (color && !strcmp(color, "never"))
         colored = false;
     else
-        colored = isatty(STDOUT_FILENO) && !(none && *none) &&
-                  !(terminal && !strcmp(terminal, "dumb"));
+        colored =
+            isatty(STDOUT_FILENO) && !(none && *none) && !(terminal && !strcmp(terminal, "dumb"));
 }
 
 bool text_is_utf8(void)

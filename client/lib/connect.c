@@ -87,6 +87,12 @@ static void on_welcome(struct dvg_sender *sender, struct dvg_bytes payload)
     pthread_mutex_unlock(&session->mutex);
 }
 
+static void warn_full(struct dvg_sender *sender, struct dvg_bytes text)
+{
+    dvg_warn(sender->session, DVG_WARN_LINK, "the daemon cannot store now (%.*s); records wait",
+             (int)(text.size & 0xfff), (const char *)text.data);
+}
+
 static void on_error(struct dvg_sender *sender, struct dvg_bytes payload)
 {
     struct dvg_error_message error;
@@ -95,6 +101,8 @@ static void on_error(struct dvg_sender *sender, struct dvg_bytes payload)
         return;
     }
     bool again = error.status == DIVERGE_EGAP && sender->gaps++ == 0;
+    if (error.fatal && error.status == DIVERGE_EFULL)
+        warn_full(sender, error.text);
     if (error.fatal && (is_temporary(error.status) || again)) {
         lose(sender);
     } else if (error.fatal) {
@@ -115,8 +123,7 @@ static void on_state(struct dvg_sender *sender, struct dvg_bytes payload)
     }
     sender->read_only = state.read_only;
     if (state.read_only) {
-        dvg_warn(sender->session, DVG_WARN_LINK, "the daemon cannot store now (%.*s); records wait",
-                 (int)(state.text.size & 0xfff), (const char *)state.text.data);
+        warn_full(sender, state.text);
         if (sender->outbox.spool_usable)
             dvg_outbox_spill(&sender->outbox);
     }

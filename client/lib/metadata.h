@@ -30,8 +30,8 @@ struct dvg_metadata_set {
 int dvg_metadata_put(struct dvg_metadata_set *set, const char *key, const char *value);
 /* Appends all as one JSON object. */
 int dvg_metadata_json(const struct dvg_metadata_set *set, struct dvg_buffer *out);
-/* Gives back what could not be sent: entries that were not replaced meanwhile, as far as there is room. Empties
- * `unsent`. */
+/* Gives back what could not be sent: entries that were not replaced meanwhile, as far as there is
+ * room. Empties `unsent`. */
 void dvg_metadata_restore(struct dvg_metadata_set *set, struct dvg_metadata_set *unsent);
 void dvg_metadata_clear(struct dvg_metadata_set *set);
 

@@ -156,6 +156,16 @@ static int session_start(struct diverge_session *session, const struct diverge_o
     return rc;
 }
 
+/* When the daemon refused, or the caller wants to know of it by the status alone, all is said. */
+static void tell_failure(struct diverge_session *session, int status)
+{
+    const char *file = session->config.recording;
+    if (status == DIVERGE_EUNAVAIL && session->config.flags & DIVERGE_OPEN_REQUIRE)
+        return;
+    dvg_warn(session, DVG_WARN_REFUSED, "cannot record%s%s: %s; nothing is recorded",
+             *file ? " into " : "", file, diverge_strerror(status));
+}
+
 int diverge_session_open(const struct diverge_options *options, struct diverge_session **ret)
 {
     if (!ret)
@@ -179,10 +189,12 @@ int diverge_session_open(const struct diverge_options *options, struct diverge_s
     if (!session)
         goto out;
     rc = session_start(session, options);
-    if (rc)
+    if (rc) {
+        tell_failure(session, rc);
         session_free(session);
-    else
+    } else {
         *ret = session;
+    }
 out:
     free(config);
     free(error);

@@ -72,19 +72,24 @@ static void add_notes(struct engine *engine, const struct view *view)
 }
 
 /*
- * An input that differs in its call's arguments alone stands for the call: its output is the
- * place.
+ * An input that differs in its call's arguments alone, or is there because the whole call is on one
+ * side only, stands for the call: its output is the place.
  */
 static const struct item *stand_for_call(const struct view *view, const struct item *first)
 {
     static const enum diverge_role roles[] = {DIVERGE_ROLE_ATTR, DIVERGE_ROLE_OUTPUT,
                                               DIVERGE_ROLE_COLLECTIVE};
     const struct item *made;
-    if (!first->argument_only || item_site(view, first)->role != DIVERGE_ROLE_INPUT)
+    bool single = !item_has(first, SIDE_A) || !item_has(first, SIDE_B);
+    if ((!first->argument_only && !single) || item_site(view, first)->role != DIVERGE_ROLE_INPUT)
         return first;
-    for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++)
-        if (view_call(view, first, roles[i], &made, 1) > 0 && made->state == ITEM_DIFFERS)
+    for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
+        if (view_call(view, first, roles[i], &made, 1) == 0)
+            continue;
+        bool made_single = !item_has(made, SIDE_A) || !item_has(made, SIDE_B);
+        if (single ? made_single && made->state == first->state : made->state == ITEM_DIFFERS)
             return made;
+    }
     return first;
 }
 
@@ -95,7 +100,9 @@ static const struct item *stand_for_call(const struct view *view, const struct i
 static const struct item *first_item(const struct engine *engine, const struct view *view)
 {
     if (view->n_differences == 0)
-        return engine->options->strict_structure && view->n_notes ? view->notes[0] : NULL;
+        return engine->options->strict_structure && view->n_notes
+                   ? stand_for_call(view, view->notes[0])
+                   : NULL;
     const struct item *first = stand_for_call(view, view->differences[0]);
     if (first->category <= CATEGORY_DATA_DIGEST || finding_relation(view, first) != ENGINE_RECEIVER)
         return first;
@@ -350,8 +357,8 @@ static void reason_about_stream(struct engine *engine, int side, const struct pa
     }
     reason_about_end(engine, side, pairing);
     if (dropped > 0)
-        engine_reason(engine, pool_format(engine->keep, "rank %u of %s dropped %llu records",
-                                          pairing->rank, name, (unsigned long long)dropped));
+        engine_reason(engine, pool_format(engine->keep, "rank %u of %s dropped %s", pairing->rank,
+                                          name, count_text(engine->keep, dropped, "record")));
     if (gap)
         engine_reason(engine, pool_format(engine->keep,
                                           "rank %u of %s has a gap: a segment is "
@@ -359,9 +366,10 @@ static void reason_about_stream(struct engine *engine, int side, const struct pa
                                           pairing->rank, name));
     if (unread > 0)
         engine_reason(engine, pool_format(engine->keep,
-                                          "%llu records of rank %u of %s could not "
-                                          "be read when they were taken",
-                                          (unsigned long long)unread, pairing->rank, name));
+                                          "%s of rank %u of %s could not "
+                                          "be read when %s taken",
+                                          count_text(engine->keep, unread, "record"), pairing->rank,
+                                          name, unread == 1 ? "it was" : "they were"));
 }
 
 static void reason_about_length(struct engine *engine, const struct pairing *pairing)
@@ -388,9 +396,9 @@ static void reason_about_rank(struct engine *engine, const struct outcome *outco
     reason_about_length(engine, pairing);
     if (outcome->unread > 0)
         engine_reason(engine, pool_format(engine->keep,
-                                          "%llu records of rank %u could not be "
-                                          "compared: they could not be read on a side",
-                                          (unsigned long long)outcome->unread, pairing->rank));
+                                          "%s of rank %u could not be compared: not read on a side",
+                                          count_text(engine->keep, outcome->unread, "record"),
+                                          pairing->rank));
 }
 
 /* ---- agreement and bracket ------------------------------------------------------------------- */
@@ -495,6 +503,10 @@ static void set_bracket(struct engine *engine, const struct outcome *outcome)
     uint64_t segment = outcome->segment;
     int tier = state_tier(pairing);
     uint64_t before = segment_is_step(segment) ? segment - 1 : segment - 2;
+    const struct engine_finding *first = outcome->finding;
+    if (first->relation == ENGINE_ORIGIN || first->relation == ENGINE_STRUCTURE ||
+        (first->site->role == DIVERGE_ROLE_BATCH && first->relation == ENGINE_STATE))
+        return; /* it arose right here */
     if (segment <= 1 || segment == pairing->low || tier < 0 || before < pairing->low)
         return;
     bool step_known = segment_is_step(segment) || !step_is_one_sided(engine, pairing, segment - 1);
@@ -549,12 +561,15 @@ static void reason_about_missing(struct engine *engine, int side)
                                               side_name(engine, side)));
     }
     if (engine->options->rank < 0 && run->world > run->n_streams)
-        engine_reason(engine, pool_format(engine->keep, "%s declared %u ranks, %u were recorded",
-                                          side_name(engine, side), run->world, run->n_streams));
+        engine_reason(engine, pool_format(engine->keep, "%s declared %s, %u %s recorded",
+                                          side_name(engine, side),
+                                          count_text(engine->keep, run->world, "rank"),
+                                          run->n_streams, run->n_streams == 1 ? "was" : "were"));
     if (engine->options->rank >= 0 &&
         (engine->options->rank > UINT32_MAX || !stream_of(run, (uint32_t)engine->options->rank)))
-        engine_reason(engine, pool_format(engine->keep, "rank %lld of %s was not recorded",
-                                          (long long)engine->options->rank, side_name(engine, side)));
+        engine_reason(engine,
+                      pool_format(engine->keep, "rank %lld of %s was not recorded",
+                                  (long long)engine->options->rank, side_name(engine, side)));
 }
 
 static void compare_rank(struct engine *engine, struct outcome *outcome)
@@ -600,8 +615,7 @@ static struct outcome *compare_ranks(struct engine *engine, size_t *ret_count)
 static int weight(const struct outcome *outcome)
 {
     const struct engine_finding *finding = outcome->finding;
-    bool collective = finding->site->role == DIVERGE_ROLE_COLLECTIVE ||
-                      (finding->site->flags & DIVERGE_FLAG_COLLECTIVE);
+    bool collective = site_is_collective(finding->site);
     if (finding->relation == ENGINE_RECEIVER)
         return collective ? 3 : 2;
     return collective && finding->relation != ENGINE_STRUCTURE ? 1 : 0;
@@ -752,6 +766,7 @@ static void explain(struct engine *engine, const struct outcome *outcome)
     evidence.at_start = outcome->segment == (a > b ? a : b);
     evidence.generators = generators_before(engine, view, first);
     answer->first = outcome->finding;
+    set_bracket(engine, outcome);
     verdict_decide(&evidence, answer, outcome->after_gap);
     int side;
     const struct item *onset = first ? nonfinite_onset(view, &side) : NULL;
@@ -762,7 +777,6 @@ static void explain(struct engine *engine, const struct outcome *outcome)
         list_following(engine, outcome, view, first);
     find_loss(engine, outcome, view);
     view_release(engine, view);
-    set_bracket(engine, outcome);
 }
 
 static bool same_finding(const struct engine_finding *a, const struct engine_finding *b)
@@ -791,11 +805,60 @@ static void judge_noise(struct engine *engine, struct outcome *outcomes, size_t 
         answer->result = answer->n_reasons ? ENGINE_UNVERIFIED : ENGINE_WITHIN_NOISE;
 }
 
-static void settle_result(struct engine *engine, bool differs)
+static bool has_value(const struct trace_chunk *chunk)
+{
+    for (uint32_t i = 0; i < chunk->count; i++)
+        if (!(chunk->layout->sites[i]->flags &
+              (DIVERGE_FLAG_VOLATILE | DIVERGE_FLAG_UNINITIALISED | DIVERGE_FLAG_EVIDENCE)))
+            return true;
+    return false;
+}
+
+enum { VALUE_ROWS = 64 };
+
+/*
+ * Whether equal records hold anything: what an allocation left, and handles, are counted and never
+ * compared. Mostly the first row tells; after many without a value the question is given up, and
+ * the benefit of the doubt with it.
+ */
+static bool has_values(struct engine *engine, const struct pairing *pairing)
+{
+    int rows = 0;
+    for (int tier = 0; tier < LEVEL_TIERS; tier++) {
+        struct trace_head head;
+        uint64_t from = pairing->low;
+        while (pairing->tier[tier] && rows < VALUE_ROWS &&
+               side_head_from(engine, SIDE_A, pairing->stream[SIDE_A], (enum diverge_tier)tier,
+                              from, &head) &&
+               head.segment <= pairing->high) {
+            size_t mark = engine_mark(engine);
+            const struct trace_chunk *chunk = side_load(engine, SIDE_A, pairing->stream[SIDE_A],
+                                                        (enum diverge_tier)tier, head.segment);
+            bool found = head.records > 0 && (!chunk || chunk->pruned || has_value(chunk));
+            engine_release(engine, mark);
+            if (found)
+                return true;
+            rows += head.records > 0;
+            from = head.segment + 1;
+        }
+    }
+    return false;
+}
+
+static void settle_result(struct engine *engine, const struct outcome *outcomes, size_t count,
+                          bool differs)
 {
     struct engine_answer *answer = engine->answer;
+    bool values = false;
     if (!differs && answer->compared.records == 0)
         engine_reason(engine, "nothing was compared: no segment was recorded on both sides");
+    else if (!differs && answer->n_reasons == 0) {
+        for (size_t i = 0; i < count && !values; i++)
+            values = has_values(engine, &outcomes[i].pairing);
+        if (!values)
+            engine_reason(engine, "nothing was compared: the records hold no values, only handles "
+                                  "and memory that nobody wrote");
+    }
     answer->result = differs ? ENGINE_DIFFER : answer->n_reasons ? ENGINE_UNVERIFIED : ENGINE_SAME;
 }
 
@@ -819,7 +882,7 @@ void compare_runs(struct engine *engine)
         }
     answer->offset = engine->shift / 2;
     struct outcome *first = choose_first(engine, outcomes, count);
-    settle_result(engine, first != NULL);
+    settle_result(engine, outcomes, count, first != NULL);
     set_agreement(engine, outcomes, count);
     answer->first = first ? first->finding : NULL;
     answer->after_gap = first && first->after_gap;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/engine/context.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <diverge/error.h>
@@ -212,6 +213,19 @@ void engine_tick(struct engine *engine, uint64_t total)
     if (++engine->scanned % 1024 == 0 && options->progress &&
         !options->progress(options->progress_ctx, engine->scanned, total))
         engine_fail(engine, DIVERGE_ECLOSED);
+}
+
+const char *count_text(struct pool *arena, uint64_t n, const char *one)
+{
+    char digits[24], grouped[32];
+    size_t length = (size_t)snprintf(digits, sizeof(digits), "%llu", (unsigned long long)n), to = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0)
+            grouped[to++] = ' ';
+        grouped[to++] = digits[i];
+    }
+    grouped[to] = '\0';
+    return pool_format(arena, "%s %s%s", grouped, one, n == 1 ? "" : "s");
 }
 
 const char *segment_text(struct pool *arena, uint64_t segment)

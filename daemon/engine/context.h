@@ -125,6 +125,8 @@ static inline uint64_t segment_number(uint64_t segment)
     return segment == 0 ? 0 : (segment - 1) / 2;
 }
 
+/* "1 record", "12 345 records" in `arena`. */
+const char *count_text(struct pool *arena, uint64_t n, const char *one);
 /* "init", "boundary 4", "step 4" in `arena`. */
 const char *segment_text(struct pool *arena, uint64_t segment);
 

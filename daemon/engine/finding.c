@@ -222,7 +222,7 @@ struct engine_finding *finding_new(struct engine *engine, const struct view *vie
     finding->relation = finding_relation(view, item);
     fill_side(engine, view, item, SIDE_A, &finding->a);
     fill_side(engine, view, item, SIDE_B, &finding->b);
-    finding->has_inputs = finding_has_inputs(view, item);
+    finding->has_inputs = finding->relation != ENGINE_STRUCTURE && finding_has_inputs(view, item);
     if (finding->has_inputs)
         finding->inputs = finding_inputs(view, item);
     finding->rel_l2 = finding_distance(view, item);

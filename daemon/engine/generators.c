@@ -45,6 +45,7 @@ static void gather(struct engine *engine, const struct trace_chunk *chunk, int s
             (strcmp(site->lane, window->lane) != 0 || chunk_order(chunk, i) >= window->before))
             continue;
         struct generator *generator = named(engine, list, capacity, site->name);
+        generator->reads[side]++;
         if (generator->has[side] && !window->last)
             continue;
         generator->has[side] = true;
@@ -101,17 +102,11 @@ static const struct generator *find(const struct generators *list, const char *n
     return NULL;
 }
 
-static void find_drawn(struct engine *engine, const struct view *view, struct generators *list)
+static void compare_later(const struct generators *after, struct generators *list)
 {
-    struct trace_head head;
-    const struct pairing *pairing = view->pairing;
-    if (!side_head_from(engine, SIDE_A, pairing->stream[SIDE_A], DIVERGE_TIER_EVIDENCE,
-                        view->segment + 1, &head))
-        return;
-    struct generators after = generators_at(engine, pairing, head.segment, false);
     for (size_t i = 0; i < list->count; i++) {
         struct generator *generator = &list->items[i];
-        const struct generator *later = find(&after, generator->name);
+        const struct generator *later = find(after, generator->name);
         for (int side = 0; later && side < SIDES; side++) {
             if (!later->has[side] || !generator->has[side])
                 continue;
@@ -123,6 +118,20 @@ static void find_drawn(struct engine *engine, const struct view *view, struct ge
     }
 }
 
+/* Against the end of the segment, where it recorded them, and against the next one that did. */
+static void find_drawn(struct engine *engine, const struct view *view, struct generators *list)
+{
+    struct trace_head head;
+    const struct pairing *pairing = view->pairing;
+    struct generators here = generators_at(engine, pairing, view->segment, true);
+    compare_later(&here, list);
+    if (!side_head_from(engine, SIDE_A, pairing->stream[SIDE_A], DIVERGE_TIER_EVIDENCE,
+                        view->segment + 1, &head))
+        return;
+    struct generators after = generators_at(engine, pairing, head.segment, false);
+    compare_later(&after, list);
+}
+
 struct generators generators_before(struct engine *engine, const struct view *view,
                                     const struct item *item)
 {
@@ -131,8 +140,6 @@ struct generators generators_before(struct engine *engine, const struct view *vi
     uint64_t row = last_common_row(engine, pairing, view->segment);
     if (row != NO_SEGMENT)
         list = generators_at(engine, pairing, row, true);
-    if (pairing->tier[DIVERGE_TIER_EVIDENCE])
-        find_drawn(engine, view, &list);
     size_t capacity = list.count;
     for (int side = 0; item && side < SIDES; side++) {
         const struct trace_chunk *chunk = view->chunk[side][DIVERGE_TIER_EVIDENCE];
@@ -144,6 +151,8 @@ struct generators generators_before(struct engine *engine, const struct view *vi
         gather(engine, chunk, side, &window, &list, &capacity);
     }
     settle(&list);
+    if (pairing->tier[DIVERGE_TIER_EVIDENCE])
+        find_drawn(engine, view, &list);
     return list;
 }
 

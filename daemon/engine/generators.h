@@ -11,9 +11,10 @@ struct generator {
     const char *name; /* in the keep arena */
     uint64_t value[SIDES];
     bool has[SIDES];
-    enum known differs; /* before the place */
-    enum known drawn;   /* its state changes over the step, on either side */
-    bool aside;         /* one that libraries reseed and mostly nothing draws from */
+    uint32_t reads[SIDES]; /* how often it was recorded, where the value is from */
+    enum known differs;    /* before the place */
+    enum known drawn;      /* its state changes over the step, on either side */
+    bool aside;            /* one that libraries reseed and mostly nothing draws from */
 };
 
 struct generators {

@@ -380,31 +380,35 @@ static bool read_parameters(struct engine *engine, int side, const struct trace_
     return ret->count > 0;
 }
 
-/*
- * Whether the parameters of this chunk are `wanted`, all of them. Stops at the first that is not.
- */
-static bool same_parameters(const struct trace_chunk *chunk, const struct parameters *wanted)
+/* How many of the wanted parameters this chunk has; it is looked at in their order, which hardly
+ * ever changes. */
+static size_t count_parameters(const struct trace_chunk *chunk, const struct parameters *wanted)
 {
-    size_t n = 0;
-    for (uint32_t i = 0; i < chunk->count; i++) {
+    size_t n = 0, equal = 0;
+    for (uint32_t i = 0; i < chunk->count && n < wanted->count; i++) {
         const struct trace_site *site = chunk->layout->sites[i];
         if (site->role != DIVERGE_ROLE_PARAM)
             continue;
-        if (n == wanted->count || wanted->names[n] != parameter_name(site) ||
-            wanted->values[n] != chunk->value[i])
-            return false;
+        equal += wanted->names[n] == parameter_name(site) && wanted->values[n] == chunk->value[i];
         n++;
     }
-    return n == wanted->count;
+    return equal;
 }
 
+/*
+ * The boundary that has all the parameters; else the one that has most of them, where that is more
+ * than half of all and more than `known`, which the start has: a resume that left some as they were
+ * initialised.
+ */
 static uint64_t find_parameters(struct engine *engine, int side, const struct trace_stream *stream,
-                                uint64_t from, const struct parameters *wanted)
+                                uint64_t from, const struct parameters *wanted, size_t known)
 {
     struct trace_head head;
+    uint64_t found = NO_SEGMENT;
+    size_t most = known > wanted->count / 2 ? known : wanted->count / 2;
     for (int n = 0; n < SHIFT_BOUNDARIES; n++) {
         if (!side_head_from(engine, side, stream, DIVERGE_TIER_STEP, from, &head))
-            return NO_SEGMENT;
+            return found;
         engine_tick(engine, stream->tiers[DIVERGE_TIER_STEP].last);
         from = head.segment + 1;
         if (!segment_is_boundary(head.segment))
@@ -412,12 +416,16 @@ static uint64_t find_parameters(struct engine *engine, int side, const struct tr
         size_t mark = engine_mark(engine);
         const struct trace_chunk *chunk =
             side_load(engine, side, stream, DIVERGE_TIER_STEP, head.segment);
-        bool found = chunk && !chunk->pruned && same_parameters(chunk, wanted);
+        size_t equal = chunk && !chunk->pruned ? count_parameters(chunk, wanted) : 0;
         engine_release(engine, mark);
-        if (found)
+        if (equal == wanted->count)
             return head.segment;
+        if (equal > most) {
+            most = equal;
+            found = head.segment;
+        }
     }
-    return NO_SEGMENT;
+    return found;
 }
 
 /*
@@ -463,16 +471,18 @@ static int64_t find_shift(struct engine *engine, const struct trace_stream *a,
     for (int side = 0; side < SIDES; side++)
         if (!read_parameters(engine, side, streams[side], start, &first[side]))
             return 0;
-    bool equal = first[SIDE_A].count == first[SIDE_B].count;
-    for (size_t i = 0; equal && i < first[SIDE_A].count; i++)
-        equal = first[SIDE_A].names[i] == first[SIDE_B].names[i] &&
-                first[SIDE_A].values[i] == first[SIDE_B].values[i];
-    if (equal || both_are_fresh(engine, a, first))
+    size_t count = first[SIDE_A].count, equal = 0;
+    if (count > first[SIDE_B].count)
+        count = first[SIDE_B].count;
+    for (size_t i = 0; i < count; i++)
+        equal += first[SIDE_A].names[i] == first[SIDE_B].names[i] &&
+                 first[SIDE_A].values[i] == first[SIDE_B].values[i];
+    if (equal == first[SIDE_A].count || (2 * equal > count && both_are_fresh(engine, a, first)))
         return 0;
-    uint64_t at = find_parameters(engine, SIDE_A, a, start + 1, &first[SIDE_B]);
+    uint64_t at = find_parameters(engine, SIDE_A, a, start + 1, &first[SIDE_B], equal);
     if (at != NO_SEGMENT)
         return (int64_t)(at - start);
-    at = find_parameters(engine, SIDE_B, b, start + 1, &first[SIDE_A]);
+    at = find_parameters(engine, SIDE_B, b, start + 1, &first[SIDE_A], equal);
     return at != NO_SEGMENT ? -(int64_t)(at - start) : 0;
 }
 

@@ -74,6 +74,21 @@ static enum item_state compare_pair(const struct view *view, const struct item *
     return equal ? ITEM_EQUAL : ITEM_DIFFERS;
 }
 
+bool site_is_collective(const struct trace_site *site)
+{
+    static const char *const ops[] = {"all_reduce",         "allreduce",  "all_gather",
+                                      "allgather",          "all_to_all", "reduce_scatter",
+                                      "broadcast_coalesced"};
+    if (site->role == DIVERGE_ROLE_COLLECTIVE || (site->flags & DIVERGE_FLAG_COLLECTIVE))
+        return true;
+    if (site->phase == DIVERGE_PHASE_SYNC && strcasestr(site->op, "broadcast"))
+        return true;
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+        if (strcasestr(site->op, ops[i]))
+            return true;
+    return false;
+}
+
 /* State, data and collectives must be there; ops, logged scalars and evidence may be missing. */
 bool site_must_exist(const struct trace_site *site)
 {
@@ -88,7 +103,7 @@ bool site_must_exist(const struct trace_site *site)
         return true;
     case DIVERGE_ROLE_INPUT:
     case DIVERGE_ROLE_OUTPUT:
-        return (site->flags & DIVERGE_FLAG_COLLECTIVE) != 0;
+        return site_is_collective(site);
     case DIVERGE_ROLE_RNG:
     case DIVERGE_ROLE_SCALAR:
     case DIVERGE_ROLE_ATTR:

@@ -139,6 +139,8 @@ static inline uint32_t item_order(const struct view *view, const struct item *it
     return chunk_order(view->chunk[side][item->tier], item->index[side]);
 }
 
+/* By role, flag, or name: work of several ranks. */
+bool site_is_collective(const struct trace_site *site);
 bool type_same_shape(const struct trace_type *a, const struct trace_type *b);
 bool type_equal(const struct trace_type *a, const struct trace_type *b);
 /* Elements, or 0 when it overflows. */

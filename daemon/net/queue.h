@@ -52,7 +52,7 @@ struct batch *batch_new(enum batch_kind kind, struct link *link, const void *dat
 struct queue {
     pthread_mutex_t mutex; /* leaf: nothing else is locked under it */
     pthread_cond_t filled;
-    uint64_t pushed; /* batches so far */
+    uint64_t pushed;        /* batches so far */
     struct batch *first[2]; /* [0] urgent */
     struct batch **end[2];
 };

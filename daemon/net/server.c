@@ -70,7 +70,7 @@ struct server {
 static void stop_server(struct server *server, int status, const char *why);
 static void finish_if_done(struct server *server);
 
-/* ---- connections ------------------------------------------------------------------------------ */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 static size_t slot_of(uint64_t id)
 {
@@ -214,7 +214,7 @@ static void resume_paused(struct server *server)
     }
 }
 
-/* ---- replies ---------------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 static void reply_send(struct server *server, const struct reply *reply)
 {
@@ -337,7 +337,7 @@ static void wake(void *context)
     uv_async_send(&server->async);
 }
 
-/* ---- start and end ---------------------------------------------------------------------------- */
+/* ---- start and end --------------------------------------------------------------------------- */
 
 /* Ends accepting and reading; the writer commits what it was given and ends. Twice is fine. */
 static void stop_server(struct server *server, int status, const char *why)
@@ -400,7 +400,7 @@ static void on_watchdog(uv_timer_t *timer)
         writer_push(server->writer, ping);
 }
 
-/* ---- spool files ------------------------------------------------------------------------------ */
+/* ---- spool files ----------------------------------------------------------------------------- */
 
 static void on_spool_timer(uv_timer_t *timer)
 {
@@ -421,7 +421,7 @@ static void on_spool_change(struct folder_watch *watch, const char *name)
         uv_timer_start(&server->spool_timer, on_spool_timer, SPOOL_GATHER_MS, 0);
 }
 
-/* Files that come while we run: of producers that could not reach us for a while, and then ended. */
+/* Files that come while we run: of producers that did not reach us for a while, and then ended. */
 static void watch_spools(struct server *server)
 {
     struct paths_error error = {{0}};

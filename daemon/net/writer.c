@@ -74,7 +74,7 @@ struct writer {
     uint64_t bytes_since_gc;
 };
 
-/* ---- replies ---------------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 static void flush_replies(struct writer *w)
 {
@@ -168,7 +168,7 @@ static void fail_writer(struct writer *w, int status)
     post_text(w, REPLY_FAILED, status, store_error_text(w->store));
 }
 
-/* ---- groups ----------------------------------------------------------------------------------- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 static void post_notices(struct writer *w)
 {
@@ -248,7 +248,7 @@ static bool group_is_large(const struct writer *w)
             queue_now_ns() >= w->group_start_ns + (uint64_t)w->config->commit_ms * MS_NS);
 }
 
-/* ---- batches ---------------------------------------------------------------------------------- */
+/* ---- batches --------------------------------------------------------------------------------- */
 
 static struct ingest_peer peer_of(const struct link *link)
 {
@@ -410,7 +410,7 @@ static void resume_stalled(struct writer *w)
     frames_batch(w, batch);
 }
 
-/* ---- the thread ------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 static void collect_garbage(struct writer *w)
 {
@@ -508,7 +508,8 @@ static void serve(struct writer *w)
         if (gc_is_overdue(w))
             collect_garbage(w);
         resume_stalled(w);
-        /* A full disk does not keep the daemon from ending: what is not acknowledged, producers keep. */
+        /* A full disk does not keep the daemon from ending: producers keep what is not acknowledged
+         * yet. */
         if (w->stalled && atomic_load(&w->stopping))
             return;
     }
@@ -585,7 +586,7 @@ static void *writer_main(void *argument)
     return NULL;
 }
 
-/* ---- the loop's side -------------------------------------------------------------------------- */
+/* ---- the loop's side ------------------------------------------------------------------------- */
 
 int writer_start(const struct config *config, void (*wake)(void *context), void *context,
                  struct writer **ret)

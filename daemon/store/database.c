@@ -67,8 +67,10 @@ static int status_of(int sqlite_rc, int system_errno)
     }
 }
 
-static const char *advice(int status)
+static const char *advice(int status, int sqlite_rc)
 {
+    if ((sqlite_rc & 0xff) == SQLITE_READONLY)
+        return "; make it writable, and the files -wal and -shm beside it";
     switch (status) {
     case DIVERGE_EFULL:
         return "; free space (divergectl gc, or rm), nothing stored is lost";
@@ -86,11 +88,14 @@ int database_fail(struct database *database, int sqlite_rc)
 {
     int system_errno = database->handle ? sqlite3_system_errno(database->handle) : 0;
     int status = status_of(sqlite_rc, system_errno);
+    /* What is read has always the same text: where that is wrong, the file is. */
+    if ((sqlite_rc & 0xff) == SQLITE_ERROR && database->read_only)
+        status = DIVERGE_ECORRUPT;
     const char *text = database->handle && sqlite3_errcode(database->handle) == (sqlite_rc & 0xff)
                            ? sqlite3_errmsg(database->handle)
                            : sqlite3_errstr(sqlite_rc);
     return database_error(database, status, "%s: %s%s", database->path ? database->path : "store",
-                          text, advice(status));
+                          text, advice(status, sqlite_rc));
 }
 
 /* ---- statements ------------------------------------------------------------------------------ */
@@ -396,6 +401,15 @@ static int configure_writer(struct database *database, const struct database_opt
     return database_execute(database, sql);
 }
 
+/* What a file says is never run: its views, triggers and functions are not ours. */
+static void harden(struct database *database)
+{
+    sqlite3_db_config(database->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(database->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(database->handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    sqlite3_db_config(database->handle, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+}
+
 static int keep_path(struct database *database, const char *path)
 {
     if (!path || !*path)
@@ -417,6 +431,7 @@ int database_open_writer(struct database *database, const char *path,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
     if (sqlite_rc != SQLITE_OK)
         return database_fail(database, sqlite_rc);
+    harden(database);
     int64_t version = 0;
     rc = check_identity(database, &version);
     if (!rc)
@@ -464,8 +479,7 @@ static int open_read_only(struct database *database, const char *name, int flags
         SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | flags, NULL);
     if (rc != SQLITE_OK)
         return database_fail(database, rc);
-    sqlite3_db_config(database->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    sqlite3_db_config(database->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    harden(database);
     sqlite3_busy_timeout(database->handle, DEFAULT_BUSY_MS);
     sqlite3_progress_handler(database->handle, WATCH_STEPS, watch_wal, database);
     /* SQLite's own 2 MB would be 62 pages; a binary search over segments wants its inner ones. */

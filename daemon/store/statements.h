@@ -3,6 +3,14 @@
 #ifndef DAEMON_STORE_STATEMENTS_H
 #define DAEMON_STORE_STATEMENTS_H
 
+/*
+ * Of stream `s`: it stands for its rank. The newest that ended complete, else the newest: a
+ * recording that is cut off and imported beside the whole run hides nothing of it.
+ */
+#define STREAM_STANDS                                                                              \
+    " s.id = (SELECT id FROM streams WHERE run = s.run AND rank = s.rank"                          \
+    " ORDER BY outcome IS 0 DESC, id DESC LIMIT 1)"
+
 #define STORE_STATEMENTS(X)                                                                        \
     X(BEGIN, "BEGIN IMMEDIATE")                                                                    \
     X(COMMIT, "COMMIT")                                                                            \
@@ -57,18 +65,17 @@
       " r.world, r.pinned,"                                                                        \
       " (SELECT count(DISTINCT rank) FROM streams WHERE run = r.id),"                              \
       " (SELECT total(t.records) FROM streams AS s JOIN tracks AS t ON t.stream = s.id"            \
-      "  WHERE s.run = r.id),"                                                                     \
+      "  WHERE s.run = r.id AND" STREAM_STANDS "),"                                                \
       " (SELECT total(t.dropped) FROM streams AS s JOIN tracks AS t ON t.stream = s.id"            \
-      "  WHERE s.run = r.id)"                                                                      \
-      " + (SELECT total(dropped) FROM streams WHERE run = r.id),"                                  \
+      "  WHERE s.run = r.id AND" STREAM_STANDS ")"                                                 \
+      " + (SELECT total(s.dropped) FROM streams AS s"                                              \
+      "  WHERE s.run = r.id AND" STREAM_STANDS "),"                                                \
       " (SELECT max(t.last_segment) FROM streams AS s JOIN tracks AS t ON t.stream = s.id"         \
-      "  WHERE s.run = r.id)"                                                                      \
+      "  WHERE s.run = r.id AND" STREAM_STANDS ")"                                                 \
       " FROM runs AS r ORDER BY r.started_unix_us DESC, r.id DESC")                                \
     X(RUN_LOAD, "SELECT run_id, name, status, world FROM runs WHERE id = ?1")                      \
     X(RUN_STREAMS, "SELECT id, rank, outcome, level, dropped, spec, fingerprint_id FROM streams"   \
-                   " AS s WHERE run = ?1 AND id ="                                                 \
-                   " (SELECT max(id) FROM streams WHERE run = s.run AND rank = s.rank)"            \
-                   " ORDER BY rank")                                                               \
+                   " AS s WHERE run = ?1 AND" STREAM_STANDS " ORDER BY rank")                      \
     X(RUN_METADATA, "SELECT key, rank, class, value FROM run_metadata WHERE run = ?1"              \
                     " ORDER BY key, rank")                                                         \
     X(TOTALS, "SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM chunks),"                 \
@@ -80,8 +87,7 @@
     X(RUN_TALLY,                                                                                   \
       "SELECT count(*), coalesce(sum(outcome IS NOT NULL), 0), coalesce(sum(outcome = 1), 0),"     \
       " coalesce(sum(outcome IS NULL AND closed_unix_us IS NULL), 0) FROM streams AS s"            \
-      " WHERE run = ?1 AND id ="                                                                   \
-      " (SELECT max(id) FROM streams WHERE run = s.run AND rank = s.rank)")                        \
+      " WHERE run = ?1 AND" STREAM_STANDS)                                                         \
     X(RUN_REMOVE_SEGMENTS, "DELETE FROM segments WHERE stream IN"                                  \
                            " (SELECT id FROM streams WHERE run = ?1)")                             \
     X(RUN_REMOVE_PARTS, "DELETE FROM parts WHERE stream IN"                                        \

@@ -66,7 +66,7 @@ struct diverge_metadata {
  */
 struct diverge_options {
     size_t size; /* sizeof(struct diverge_options); DIVERGE_OPTIONS_INIT sets it */
-    /* Run name, DIVERGE_RUN_NAME [the program's name]; see design: collisions get ".2" */
+    /* Run name, DIVERGE_RUN_NAME [the program's name]; one that is taken gets ".2", ".3", … */
     const char *name;
     const char *run_id; /* 32 hex digits, get or create, DIVERGE_RUN_ID [a new random one] */
     int32_t rank;       /* this process, RANK [0]; -1 also means: from environment */
@@ -126,7 +126,8 @@ static inline diverge_options diverge_options_default()
 /*
  * Opens a session: connects (at most 1 s), or starts spooling. Sets *ret to NULL and returns
  * DIVERGE_ECLOSED when DIVERGE_DISABLE=1. Other failures: EINVAL (options), ENOMEM, EUNAVAIL (with
- * DIVERGE_OPEN_REQUIRE), EVERSION (daemon too old or new).
+ * DIVERGE_OPEN_REQUIRE), EVERSION (daemon too old or new), EEXIST, EPERM and EIO (the recording's
+ * file).
  */
 DIVERGE_API int diverge_session_open(const struct diverge_options *options,
                                      struct diverge_session **ret);

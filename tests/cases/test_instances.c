@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every tests/cases/instances/NAME.case tells two runs (trace/main.c) and what first-diff has to answer:
+ * Every tests/cases/instances/NAME.case tells two runs (trace/main.c) and what first-diff has to
+ * answer:
  *
  *     expect PATH VALUE     of the JSON answer, at a dotted path; null, numbers and texts
  *     expect PATH ~TEXT     printed, it has TEXT in it; !TEXT: it has not
@@ -9,8 +10,8 @@
  *     options WORD …        for first-diff
  *     status N              its exit status [by expect result: same 0, differ 1, unverified 2]
  *
- * They are recorded through the real daemon. `test_instances NAME` does only those whose name has NAME in it and
- * prints the answers.
+ * They are recorded through the real daemon. `test_instances NAME` does only those whose name has
+ * NAME in it and prints the answers.
  */
 #include <dirent.h>
 #include <setjmp.h>
@@ -168,8 +169,8 @@ static void join_lines(char *text)
 
 static void never_names_what_does_not_exist(struct expectation *expectation)
 {
-    static const char *const words[] = {"divergectl zoom", "divergectl check", "--noise",
-                                        "divergectl replicas", "divergectl tree", NULL};
+    static const char *const words[] = {"divergectl zoom",     "divergectl check", "--noise",
+                                        "divergectl replicas", "divergectl tree",  NULL};
     for (size_t i = 0; words[i]; i++)
         if (strstr(expectation->text, words[i])) {
             fprintf(stderr, "  the answer names %s\n", words[i]);
@@ -245,8 +246,8 @@ int main(int argc, char **argv)
         char *name = entries[i]->d_name;
         *strrchr(name, '.') = '\0';
         if (count < MAX_INSTANCES && (argc < 2 || strstr(name, argv[1])))
-            tests[count++] = (struct CMUnitTest){
-                .name = name, .test_func = instance, .initial_state = name};
+            tests[count++] =
+                (struct CMUnitTest){.name = name, .test_func = instance, .initial_state = name};
     }
     if (count == 0) {
         fprintf(stderr, "no instances in %s\n", CASE_INSTANCES);

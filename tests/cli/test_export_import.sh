@@ -14,6 +14,16 @@ cmp "$dir/a.dvg" "$dir/piped.dvg" || fail 'stdout got another file'
 ctl export a -o "$dir/again.dvg" >/dev/null
 cmp "$dir/a.dvg" "$dir/again.dvg" || fail 'two exports differ'
 
+# Into the store that it came from, whole or cut off: nothing changes.
+head -c "$(($(stat -c %s "$dir/a.dvg") * 2 / 3))" "$dir/a.dvg" >"$dir/torn.dvg"
+ctl runs --json >"$dir/runs"
+for file in a torn; do
+    expect 0 ctl import "$dir/$file.dvg"
+    expect 0 ctl first-diff a "$dir/a.dvg"
+    expect 0 ctl runs --json
+    cmp "$dir/runs" "$dir/out" || fail "importing $file.dvg changed its run"
+done
+
 # Through a daemon, into a new store.
 ctl daemon stop >/dev/null
 mv "$dir/s" "$dir/before"

@@ -19,11 +19,11 @@ expect 1 ctl first-diff a b --all --json
 validates first-diff
 json 'len(o["also"]) >= 1'
 expect 1 ctl first-diff a b --all
-out_has 'Then'
+out_has 'Also'
 
 record renamed --scope classifier
 expect 0 ctl first-diff a renamed
-out_has 'extra in B'
+out_has 'only in B'
 printf '# the head was renamed\nclassifier fc\n' >"$dir/map"
 expect 0 ctl first-diff a renamed --map "$dir/map" --json
 validates first-diff

@@ -8,7 +8,7 @@ record a
 record b --extra-op 2
 expect 0 ctl first-diff a b
 out_has 'Same: '
-out_has 'extra in B'
+out_has 'only in B'
 expect 0 ctl first-diff a b --json
 validates first-diff
 json 'o["result"] == "same" and len(o["structure"]) >= 1'

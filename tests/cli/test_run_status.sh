@@ -8,7 +8,9 @@ expect 0 ctl run -- true
 expect 3 ctl run -- sh -c 'exit 3'
 expect 127 ctl run -- /nonexistent/program
 err_has 'cannot run /nonexistent/program'
+err_lacks 'nothing was recorded'
 expect 126 ctl run -- "$dir/home"
+err_lacks 'nothing was recorded'
 expect 143 ctl run -- sh -c 'kill -TERM $$'
 expect 137 ctl run -- sh -c 'kill -KILL $$'
 expect 5 ctl run --name failing -- "$producer" --status 5

@@ -18,3 +18,7 @@ err_empty
 expect 0 ctl runs --names
 out_has 'base.2'
 expect 0 ctl first-diff base base.2
+
+# A recording that cannot be made is told, and keeps no training from going on.
+expect 0 env -i "${environment[@]}" DIVERGE_RECORDING="$dir/none/x.dvg" "$producer"
+err_has "cannot record into $dir/none/x.dvg"

@@ -11,6 +11,8 @@ out_has 'NAME'
 out_has 'complete'
 expect 0 ctl runs --names
 [[ $(<"$dir/out") == $'other\nbase' ]] || fail 'names, newest first'
+expect 0 ctl runs -n 1
+err_has '1 older run not shown'
 expect 0 ctl runs -n 1 --json
 json 'o["schema"] == "divergectl.runs/1" and o["total"] == 2 and len(o["runs"]) == 1'
 json 'o["runs"][0]["name"] == "other" and o["runs"][0]["last_boundary"] == 8'

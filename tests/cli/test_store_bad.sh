@@ -30,6 +30,7 @@ if [[ $(id -u) -eq 0 ]]; then
 fi
 expect 77 "${program[@]}" --store "$dir/private.db" runs
 err_has 'permission'
+[[ $(grep -o 'private.db' "$dir/err" | wc -l) -eq 1 ]] || fail 'the path is told twice'
 # A store that nobody may write is read.
 mkdir "$dir/ro"
 cp "$store" "$dir/ro/x.db"

@@ -49,6 +49,13 @@ for plain in NO_COLOR=1 TERM=dumb; do
     out_lacks $'\x1b'
 done
 
+# What a record is stays readable; what has no room is left out.
+expect 0 at_terminal '' "${program[@]}" "$DVG_DIVERGECTL" show a@3
+out_has 'output 0'
+out_lacks 'SOURCE'
+expect 0 ctl show a@3
+out_has 'SOURCE'
+
 expect 130 at_terminal $'\x03' "${program[@]}" "$DVG_DIVERGECTL" run --name stopped -- "$producer" --wait
 out_has 'recorded as stopped'
 expect 0 ctl show stopped@7

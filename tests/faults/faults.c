@@ -280,8 +280,8 @@ static void check_integrity(const char *store)
     sqlite3_close(db);
 }
 
-/* How many sealed segments up to `last` of run `whole` are the same, with nothing lost, in run `name`; with `missing`,
- * how many are not. */
+/* How many sealed segments up to `last` of run `whole` are the same, with nothing lost, in run
+ * `name`; with `missing`, how many are not. */
 static int64_t count_segments(const char *store, const char *whole, const char *name, int64_t last,
                               bool missing)
 {

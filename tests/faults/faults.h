@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sweeps of faults through the real programs. A point is one call that fails (or, with error KILL, where the process
- * dies); a sweep goes on until a round ran without its fault. Failures of the checks fail the running cmocka test.
+ * Sweeps of faults through the real programs. A point is one call that fails (or, with error KILL,
+ * where the process dies); a sweep goes on until a round ran without its fault. Failures of the
+ * checks fail the running cmocka test.
  */
 #ifndef DVG_TESTS_FAULTS_H
 #define DVG_TESTS_FAULTS_H
@@ -19,8 +20,8 @@ struct fault_sweep {
     const char *kind;  /* of tests/support/fault.h */
     const char *error; /* errno's name, or KILL */
     bool on;           /* later calls fail as well */
-    long
-        dense; /* the long tier takes each of that many calls, then ever fewer: each at + at / dense */
+    /* The long tier takes each of that many calls, then ever fewer: the next is at + at / dense. */
+    long dense;
     long quick; /* the same in the short tier; 0: the sweep is left to the long one */
     /* the sweep's own */
     long at;
@@ -32,7 +33,8 @@ struct fault_sweep {
     char report_path[DVG_FIXTURE_PATH_MAX + 16];
 };
 
-/* The next round's variables; false when the last round met no fault, or the tier has no such sweep. */
+/* The next round's variables; false when the last round met no fault, or the tier has no such
+ * sweep. */
 bool fault_sweep_next(struct fault_sweep *sweep, const char *dir);
 /* Did the fault of this round fire? */
 bool fault_sweep_fired(const struct fault_sweep *sweep);
@@ -86,16 +88,17 @@ void training_fini(struct training *training);
 /* Training ended with status 0 and the result that it has with nothing recorded. */
 void training_check_unharmed(const struct training *training, const char *what);
 
-/* Waits until no spool file is left: a running daemon has taken them all. False: the daemon ended before. */
+/* Waits until no spool file is left: a running daemon has taken them all. False: the daemon ended
+ * before. */
 bool spool_try_await_empty(const struct dvg_daemon *d);
 /* The same of a daemon that must not end. */
 void spool_await_empty(const struct dvg_daemon *d);
 bool spool_is_empty(const struct dvg_daemon *d);
 
 /*
- * In the store of a stopped daemon: integrity_check is ok; what was acknowledged to the training is there; and
- * first-diff of the run `whole`, which lost nothing, and `name` is 0 only if all is there, and never 1. `expect_whole`:
- * all must be there.
+ * In the store of a stopped daemon: integrity_check is ok; what was acknowledged to the training is
+ * there; and first-diff of the run `whole`, which lost nothing, and `name` is 0 only if all is
+ * there, and never 1. `expect_whole`: all must be there.
  */
 void store_check_training(const struct dvg_daemon *d, const char *whole, const char *name,
                           const struct training *training, bool expect_whole);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each call of divergectl fails in turn. It then says so with a status of its own, or answers exactly as it does without
- * the fault; what it was writing is whole or not there; the store and the daemon stay sound.
+ * Each call of divergectl fails in turn. It then says so with a status of its own, or answers
+ * exactly as it does without the fault; what it was writing is whole or not there; the store and
+ * the daemon stay sound.
  */
 #include <dirent.h>
 #include <setjmp.h>
@@ -156,7 +157,8 @@ static void first_diff_is_right_or_an_error(void **state)
     sweep_kinds((const char *const[]){"first-diff", "--json", "base", "other", NULL});
     sweep_kinds((const char *const[]){"first-diff", "base", "same", NULL});
     dvg_daemon_stop(&d);
-    sweep_kinds((const char *const[]){"first-diff", "base", "other", NULL});
+    /* JSON: without memory for a locale, text is ASCII. */
+    sweep_kinds((const char *const[]){"first-diff", "--json", "base", "other", NULL});
 }
 
 static void first_diff_of_recordings_is_right_or_an_error(void **state)
@@ -166,7 +168,7 @@ static void first_diff_of_recordings_is_right_or_an_error(void **state)
     char kept[sizeof(exported) + 8];
     snprintf(kept, sizeof(kept), "%s.kept", exported);
     assert_int_equal(rename(exported, kept), 0);
-    sweep_kinds((const char *const[]){"first-diff", kept, recording, NULL});
+    sweep_kinds((const char *const[]){"first-diff", "--json", kept, recording, NULL});
 }
 
 static void looks_are_right_or_an_error(void **state)

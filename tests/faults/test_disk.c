@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A store on a file system that is really full: a tmpfs of a few MiB in a mount namespace of the test's own. Where the
- * user may not mount, writes fail by the fault library instead.
+ * A store on a file system that is really full: a tmpfs of a few MiB in a mount namespace of the
+ * test's own. Where the user may not mount, writes fail by the fault library instead.
  *
- * What was acknowledged stays, trainings are told and go on, and when there is space again all that was recorded
- * meanwhile arrives.
+ * What was acknowledged stays, trainings are told and go on, and when there is space again all that
+ * was recorded meanwhile arrives.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kill -9 again and again, at writes and sends drawn at random, of a daemon and of some of its trainings. Trainings that
- * live end with every record in the store, once; of the others, what was acknowledged is there. The seed is printed;
- * DVG_SEED repeats a run.
+ * kill -9 again and again, at writes and sends drawn at random, of a daemon and of some of its
+ * trainings. Trainings that live end with every record in the store, once; of the others, what was
+ * acknowledged is there. The seed is printed; DVG_SEED repeats a run.
  */
 #include <poll.h>
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each call of a training's libdiverge fails, or kills it, in turn. The training ends as if nothing were recorded: status
- * 0 and the same bits. What it was told is stored is stored, losses are told, and no first-diff takes a run that lost
- * something for a whole one.
+ * Each call of a training's libdiverge fails, or kills it, in turn. The training ends as if nothing
+ * were recorded: status 0 and the same bits. What it was told is stored is stored, losses are told,
+ * and no first-diff takes a run that lost something for a whole one.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -51,7 +51,7 @@ static void record_whole(const char *name)
     training_fini(&whole);
 }
 
-/* One daemon for all rounds: with `listening` it is there while they record, else only afterwards. */
+/* One daemon for all rounds: if `listening`, there while they record, else only afterwards. */
 static void sweep(struct fault_sweep sweep, bool listening)
 {
     static struct round rounds[ROUNDS_MAX];

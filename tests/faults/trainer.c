@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small real training on libdiverge, as the shared library, to run with faults injected. Its own memory is static
- * and it writes to its standard output alone, past libc's buffers, so every fault hits libdiverge. It ignores what
- * calls return, as trainings do, and says on stdout what it was told:
+ * A small real training on libdiverge, as the shared library, to run with faults injected. Its own
+ * memory is static and it writes to its standard output alone, past libc's buffers, so every fault
+ * hits libdiverge. It ignores what calls return, as trainings do, and says on stdout what it was
+ * told:
  *
  *     step K FLUSH DROPPED COMMITTED             after each flush
  *     end OPEN CLOSE RECORDED DROPPED RESULT     RESULT: the trained weights' bits, hashed
  *
  * usage: fault_trainer STEPS FLUSH_EVERY FLUSH_MS [FAULT_STEP]
+ *
  * At FAULT_STEP the training really differs.
  */
 #include <inttypes.h>

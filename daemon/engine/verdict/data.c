@@ -8,6 +8,7 @@
 #include <diverge/fingerprint.h>
 #include <diverge/names.h>
 
+#include "client/wire/message.h"
 #include "daemon/engine/verdict/verdict.h"
 
 enum { LOOK_AHEAD = 256, LOOK_BACK = 4096 };
@@ -264,6 +265,15 @@ static bool is_order(const struct evidence *evidence, struct ruling *ret)
     return true;
 }
 
+/* All elements equal, as labels of one class: any order of them is the same. */
+static bool is_constant(const struct view *view, const struct item *item)
+{
+    const struct trace_chunk *chunk = view->chunk[SIDE_A][item->tier];
+    uint32_t index = item->index[SIDE_A];
+    return (chunk_state(chunk, index) & DVG_STATE_RANGE) && chunk->min && chunk->max &&
+           chunk->min[index] == chunk->max[index];
+}
+
 /* One field is permuted against the others: rows no longer belong together. */
 static bool is_pairing(const struct evidence *evidence, struct ruling *ret)
 {
@@ -274,7 +284,7 @@ static bool is_pairing(const struct evidence *evidence, struct ruling *ret)
         const struct trace_site *site = item_site(view, item);
         if (site->role != DIVERGE_ROLE_BATCH || !evidence_is_pair(item))
             continue;
-        if (item->state == ITEM_EQUAL && is_field(site->name) &&
+        if (item->state == ITEM_EQUAL && is_field(site->name) && !is_constant(view, item) &&
             !same_base(site->name, evidence->site->name))
             another_equal = true;
         if (item->state == ITEM_EQUAL && ends_with(site->name, DIVERGE_SUFFIX_ROWS_SET) &&
@@ -338,7 +348,7 @@ bool rule_data(const struct evidence *evidence, struct ruling *ret)
     if (other_shape(evidence) ||
         (!is_replay(evidence, ret) && !is_pairing(evidence, ret) && !is_order(evidence, ret)))
         describe_other(evidence, ret);
-    ruling_evidence(evidence, ret, "%s differs in the data phase of %s; everything before agrees",
+    ruling_evidence(evidence, ret, "%s differs in the batch of %s; everything before agrees",
                     evidence_what(evidence, evidence->first), evidence_place(evidence));
     return true;
 }

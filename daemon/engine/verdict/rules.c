@@ -19,23 +19,33 @@ static const struct {
     {"nonfinite", rule_nonfinite},
     {"missing-collective", rule_missing_collective},
     {"precision", rule_precision},
+    {"replicas", rule_replicas},
     {"resume-data", rule_resume_data},
+    {"augmentation", rule_augmentation},
     {"data", rule_data},
     {"mode", rule_mode},
     {"resume", rule_resume},
     {"structure", rule_structure},
     {"uninitialised", rule_uninitialised},
     {"init", rule_init},
+    {"autotune", rule_autotune},
     {"hyperparameter-scalar", rule_hyperparameter_scalar},
     {"hyperparameter-argument", rule_hyperparameter_argument},
     {"resume-rng", rule_resume_rng},
+    {"recompute", rule_recompute},
     {"rng", rule_rng},
     {"structure-feeds", rule_structure_feeds},
-    {"unobserved", rule_unobserved},
     {"bit-flip", rule_bit_flip},
+    {"race", rule_race},
+    {"unobserved", rule_unobserved},
     {"dropped-write", rule_dropped_write},
+    {"normalisation", rule_normalisation},
+    {"loss-scale", rule_loss_scale},
     {"reduction-order", rule_reduction_order},
+    {"implicit", rule_implicit},
+    {"far", rule_far},
     {"nondeterministic-kernel", rule_nondeterministic},
+    {"updates", rule_updates},
     {"unexplained", rule_unexplained},
 };
 
@@ -75,6 +85,120 @@ void ruling_next(const struct evidence *evidence, struct ruling *ruling, const c
     if (ruling->n_next < sizeof(ruling->next) / sizeof(ruling->next[0]))
         ruling->next[ruling->n_next++] = format_list(evidence, format, list);
     va_end(list);
+}
+
+const char *evidence_count(const struct evidence *evidence, uint64_t n, const char *one)
+{
+    return count_text(evidence->engine->keep, n, one);
+}
+
+void ruling_next_repeat(const struct evidence *evidence, struct ruling *ruling)
+{
+    const char *name = evidence->engine->sides[SIDE_A].run->name;
+    if (!name || !name[0])
+        name = "A";
+    ruling_next(evidence, ruling,
+                "does A repeat itself? divergectl run --like %s -- …, then divergectl first-diff "
+                "%s @last",
+                name, name);
+}
+
+void ruling_next_ops(const struct evidence *evidence, struct ruling *ruling)
+{
+    const struct engine_answer *answer = evidence->answer;
+    uint64_t segment = evidence->view->segment, k = segment_number(segment), first;
+    if (segment_is_boundary(segment) && k > 0)
+        k--;
+    first = !answer->has_bracket       ? k
+            : answer->bracket_has_last ? segment_number(answer->bracket_last_equal)
+                                       : 0;
+    if (segment == 0 || evidence->engine->shift != 0)
+        ruling_next(evidence, ruling,
+                    "record both again with their ops: divergectl run --level op");
+    else if (first < k)
+        ruling_next(evidence, ruling,
+                    "record both again with the ops of steps %llu to %llu: divergectl run --level "
+                    "op --steps %llu:%llu -- …",
+                    (unsigned long long)first, (unsigned long long)k, (unsigned long long)first,
+                    (unsigned long long)k);
+    else
+        ruling_next(evidence, ruling,
+                    "record both again with the ops of step %llu: divergectl run --level op "
+                    "--steps %llu -- …",
+                    (unsigned long long)k, (unsigned long long)k);
+}
+
+static bool run_uses(const struct trace_run *run, const char *library)
+{
+    size_t length = strlen(library);
+    for (uint32_t i = 0; i < run->n_metadata; i++) {
+        const char *key = run->metadata[i].key;
+        if (strncmp(key, "library.", 8) == 0 && strcmp(key + 8, library) == 0)
+            return true;
+        if (strncmp(key, library, length) == 0 && (key[length] == '.' || key[length] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+bool evidence_uses(const struct evidence *evidence, const char *library)
+{
+    return run_uses(evidence->engine->sides[SIDE_A].run, library) ||
+           run_uses(evidence->engine->sides[SIDE_B].run, library);
+}
+
+/* Records that hold what ops read. */
+static bool is_made(const struct trace_site *site)
+{
+    return site->role == DIVERGE_ROLE_OUTPUT || site->role == DIVERGE_ROLE_BATCH ||
+           site->role == DIVERGE_ROLE_COLLECTIVE;
+}
+
+static const struct item *maker_by_value(const struct view *view, const struct item *input,
+                                         int side)
+{
+    const struct trace_type *type = item_type(view, input, side);
+    const char *lane = item_site_of(view, input, side)->lane;
+    uint64_t value = item_value(view, input, side);
+    uint32_t order = item_order(view, input, side);
+    const struct item *found = NULL;
+    if (type->kind != DIVERGE_KIND_TENSOR || type_numel(type) < 2)
+        return NULL;
+    for (size_t i = 0; i < view->n_items; i++) {
+        const struct item *item = &view->items[i];
+        if (!item_has(item, side) || item_value(view, item, side) != value ||
+            !is_made(item_site_of(view, item, side)) || item_order(view, item, side) >= order ||
+            !type_equal(item_type(view, item, side), type) ||
+            strcmp(item_site_of(view, item, side)->lane, lane) != 0)
+            continue;
+        if (!found || item_order(view, item, side) > item_order(view, found, side))
+            found = item;
+    }
+    return found;
+}
+
+const struct item *evidence_producer(const struct evidence *evidence, const struct item *input,
+                                     int side, bool *ret_certain)
+{
+    if (!item_has(input, side))
+        return NULL;
+    const struct item *producer = view_producer(evidence->view, input, side);
+    *ret_certain = producer != NULL;
+    return producer ? producer : maker_by_value(evidence->view, input, side);
+}
+
+enum { MAX_CALL = 64 };
+
+const struct item *evidence_differing_input(const struct evidence *evidence)
+{
+    const struct item *inputs[MAX_CALL];
+    if (evidence->site->role == DIVERGE_ROLE_INPUT)
+        return evidence->first->argument_only ? NULL : evidence->first;
+    size_t n = view_call(evidence->view, evidence->first, DIVERGE_ROLE_INPUT, inputs, MAX_CALL);
+    for (size_t i = 0; i < n; i++)
+        if (inputs[i]->state == ITEM_DIFFERS && !inputs[i]->argument_only)
+            return inputs[i];
+    return NULL;
 }
 
 const char *evidence_what(const struct evidence *evidence, const struct item *item)
@@ -163,6 +287,9 @@ void verdict_decide(struct evidence *evidence, struct engine_answer *answer, boo
             break;
     }
     repeats_weigh(evidence, &ruling);
+    if (evidence_only_zero_signs(evidence))
+        ruling_evidence(evidence, &ruling,
+                        "only the sign of zeros differs: other bits, but the same numbers");
     if (after_gap) {
         ruling.confidence = ENGINE_POSSIBLE;
         ruling_evidence(evidence, &ruling,
@@ -181,8 +308,8 @@ void verdict_without_difference(struct engine *engine, struct engine_answer *ans
         ruling_set(&ruling, "none", NULL, ENGINE_CERTAIN,
                    "Everything that both runs recorded was compared and is equal.");
         ruling.evidence[ruling.n_evidence++] =
-            pool_format(engine->keep, "%llu records on each side, none dropped",
-                        (unsigned long long)answer->compared.records);
+            pool_format(engine->keep, "%s on each side, none dropped",
+                        count_text(engine->keep, answer->compared.records, "record"));
     } else {
         ruling_set(&ruling, "unverified", NULL, ENGINE_CERTAIN,
                    "No difference was seen, but not everything could be compared.");

@@ -54,6 +54,20 @@ static enum known differ(const struct generators *generators)
     return known ? NO : UNKNOWN;
 }
 
+/* As the first boundary has them, or as the initialisation left them. */
+static struct generators generators_after_init(const struct evidence *evidence)
+{
+    struct generators list =
+        generators_at(evidence->engine, evidence->pairing, evidence->view->segment, false);
+    if (list.count > 0)
+        return list;
+    list = generators_at(evidence->engine, evidence->pairing, 0, true);
+    for (size_t i = 0; i < list.count; i++) /* read once: before construction */
+        if (list.items[i].reads[SIDE_A] < 2 || list.items[i].reads[SIDE_B] < 2)
+            list.items[i].differs = UNKNOWN;
+    return list;
+}
+
 /*
  * Generators tell: another state before construction is another seed; another state only after it,
  * from some parameter on, is an extra draw; no trace in them means that the tensors came from
@@ -68,7 +82,19 @@ static const char *init_detail(enum known before, enum known after, const struct
         return "fresh-tensors";
     if (spread->equal == 0)
         return before == NO ? "offset" : "seed";
-    return after == YES && spread->suffix ? "offset" : "fresh-tensors";
+    bool moved = after == YES || (after == UNKNOWN && before == NO);
+    return moved && spread->suffix ? "offset" : "fresh-tensors";
+}
+
+static void next_of_init(const struct evidence *evidence, struct ruling *ret)
+{
+    const char *what = evidence_what(evidence, evidence->first);
+    if (strcmp(ret->detail, "seed") == 0)
+        ruling_next(evidence, ret, "give both runs one seed before the model is made");
+    else if (strcmp(ret->detail, "offset") == 0)
+        ruling_next(evidence, ret, "what draws a random number right before %s is made?", what);
+    else
+        ruling_next(evidence, ret, "which code fills %s, and from which generator?", what);
 }
 
 bool rule_init(const struct evidence *evidence, struct ruling *ret)
@@ -79,19 +105,23 @@ bool rule_init(const struct evidence *evidence, struct ruling *ret)
         !is_parameter(evidence->site) || !evidence_is_pair(evidence->first))
         return false;
     struct generators first = generators_at(engine, evidence->pairing, 0, false);
-    struct generators last =
-        generators_at(engine, evidence->pairing, evidence->view->segment, false);
+    struct generators last = generators_after_init(evidence);
     enum known before = differ(&first), after = differ(&last);
     const struct engine_environment *seed = environment_cause(evidence->answer, seed_words);
     struct spread spread = measure_spread(evidence->view);
     ruling_set(ret, "init", init_detail(before, after, &spread, seed != NULL),
                before == UNKNOWN && after == UNKNOWN && !seed ? ENGINE_LIKELY : ENGINE_CERTAIN,
                "The parameters differ before the first step.");
-    ruling_evidence(evidence, ret,
-                    "%zu parameters differ at boundary %llu, %zu agree (constant "
-                    "ones not counted)",
-                    spread.differ, (unsigned long long)segment_number(evidence->view->segment),
-                    spread.equal);
+    ruling_evidence(evidence, ret, "%s %s at boundary %llu, %zu %s (constant ones not counted)",
+                    evidence_count(evidence, spread.differ, "parameter"),
+                    spread.differ == 1 ? "differs" : "differ",
+                    (unsigned long long)segment_number(evidence->view->segment), spread.equal,
+                    spread.equal == 1 ? "agrees" : "agree");
+    if (spread.differ == 0)
+        ruling_evidence(
+            evidence, ret, "%s %s",
+            evidence_count(evidence, evidence_differing(evidence, DIVERGE_ROLE_BUFFER), "buffer"),
+            evidence_differing(evidence, DIVERGE_ROLE_BUFFER) == 1 ? "differs" : "differ");
     if (before != UNKNOWN)
         ruling_evidence(evidence, ret, "the generators before construction are %s",
                         before == YES ? "different" : "equal");
@@ -99,10 +129,8 @@ bool rule_init(const struct evidence *evidence, struct ruling *ret)
         ruling_evidence(evidence, ret, "the generators after construction are %s",
                         after == YES ? "different" : "equal");
     if (seed)
-        ruling_evidence(evidence, ret, "%s: %s against %s", seed->key, seed->a ? seed->a : "none",
-                        seed->b ? seed->b : "none");
-    ruling_next(evidence, ret, "which code fills %s, and from which generator?",
-                evidence_what(evidence, evidence->first));
+        ruling_evidence(evidence, ret, "%s", environment_text(engine, seed));
+    next_of_init(evidence, ret);
     return true;
 }
 
@@ -137,6 +165,32 @@ static struct writers find_writers(const struct view *init, int side, uint64_t v
     return writers;
 }
 
+/*
+ * Every other parameter has its value from a recorded op of the initialisation, on both sides: then
+ * one that has not was left out by the program, not by the recording.
+ */
+static bool others_are_written(const struct evidence *evidence)
+{
+    const struct view *view = evidence->view;
+    struct view *init = view_load(evidence->engine, evidence->pairing, 0);
+    size_t others = 0;
+    bool all = true;
+    for (size_t i = 0; i < view->n_items && all; i++) {
+        const struct item *item = &view->items[i];
+        if (item == evidence->first || !evidence_is_pair(item) ||
+            item_site(view, item)->role != DIVERGE_ROLE_PARAM)
+            continue;
+        for (int side = 0; side < SIDES && all; side++) {
+            struct writers writers =
+                find_writers(init, side, item_value(view, item, side), item_type(view, item, side));
+            all = writers.written;
+        }
+        others++;
+    }
+    view_release(evidence->engine, init);
+    return all && others > 0;
+}
+
 static bool never_written(const struct evidence *evidence, struct ruling *ret)
 {
     struct engine *engine = evidence->engine;
@@ -147,8 +201,9 @@ static bool never_written(const struct evidence *evidence, struct ruling *ret)
         writers[side] = find_writers(init, side, item_value(evidence->view, evidence->first, side),
                                      item_type(evidence->view, evidence->first, side));
     view_release(engine, init);
-    if (writers[SIDE_A].written || writers[SIDE_B].written || !writers[SIDE_A].allocated ||
-        !writers[SIDE_B].allocated)
+    if (writers[SIDE_A].written || writers[SIDE_B].written)
+        return false;
+    if ((!writers[SIDE_A].allocated || !writers[SIDE_B].allocated) && !others_are_written(evidence))
         return false;
     bool exact = writers[SIDE_A].same_as_allocated && writers[SIDE_B].same_as_allocated;
     ruling_set(ret, "corruption", "uninitialised", exact ? ENGINE_CERTAIN : ENGINE_LIKELY,
@@ -166,7 +221,8 @@ static bool reads_unwritten(const struct evidence *evidence, struct ruling *ret)
     if (evidence->site->role != DIVERGE_ROLE_INPUT)
         return false;
     for (int side = 0; side < SIDES; side++) {
-        const struct item *producer = view_producer(evidence->view, evidence->first, side);
+        bool certain;
+        const struct item *producer = evidence_producer(evidence, evidence->first, side, &certain);
         if (!producer || !(item_site(evidence->view, producer)->flags & DIVERGE_FLAG_UNINITIALISED))
             continue;
         ruling_set(ret, "corruption", "uninitialised", ENGINE_LIKELY,
@@ -190,8 +246,7 @@ bool rule_uninitialised(const struct evidence *evidence, struct ruling *ret)
         (!is_parameter(evidence->site) && evidence->site->role != DIVERGE_ROLE_OPTSTATE))
         return false;
     struct generators first = generators_at(evidence->engine, pairing, 0, false);
-    struct generators last =
-        generators_at(evidence->engine, pairing, evidence->view->segment, false);
+    struct generators last = generators_after_init(evidence);
     if (differ(&first) == YES || differ(&last) == YES || !never_written(evidence, ret))
         return false;
     if (differ(&first) == NO && differ(&last) == NO)
@@ -269,14 +324,31 @@ static struct losses count_losses(const struct evidence *evidence)
 
 static void rule_on_scalar(const struct evidence *evidence, struct ruling *ret)
 {
-    static const char *const scaler[] = {"scale", NULL};
-    static const char *const position[] = {"position", "sampler", "epoch", "batch", NULL};
-    const char *name = evidence->site->name;
-    const char *detail = text_has(name, scaler)     ? "scaler"
-                         : text_has(name, position) ? "data-position"
-                                                    : "scheduler";
-    ruling_set(ret, "resume", detail, ENGINE_CERTAIN,
+    static const struct {
+        const char *detail;
+        const char *words[8];
+        const char *next;
+    } kinds[] = {
+        {"scaler", {"scale", "scaler", NULL}, "save and load the gradient scaler's state"},
+        {"scheduler",
+         {"lr", "learning_rate", "scheduler", "schedule", "warmup", NULL},
+         "save and load the scheduler's state"},
+        {"data-position",
+         {"position", "sampler", "epoch", "batch", NULL},
+         "save and restore the sampler's position and epoch"},
+        {"optimizer",
+         {"decay", "weight_decay", "momentum", "beta", "betas", "eps", NULL},
+         "save and load the optimizer's settings with its state"},
+    };
+    const size_t n = sizeof(kinds) / sizeof(kinds[0]);
+    size_t i = 0;
+    while (i < n && !text_has_word(evidence->site->name, kinds[i].words))
+        i++;
+    ruling_set(ret, "resume", i < n ? kinds[i].detail : "scheduler",
+               i < n ? ENGINE_CERTAIN : ENGINE_POSSIBLE,
                "The run that resumed has another scalar than the checkpoint's run had.");
+    if (i < n)
+        ruling_next(evidence, ret, "%s", kinds[i].next);
 }
 
 bool rule_resume(const struct evidence *evidence, struct ruling *ret)
@@ -294,19 +366,26 @@ bool rule_resume(const struct evidence *evidence, struct ruling *ret)
                         "each of the %zu differing tensors is found under another "
                         "name on the other side",
                         tensors);
+        ruling_next(evidence, ret, "restore by name, not by position");
     } else if (losses.parameters > 0) {
         ruling_set(ret, "resume", "parameter", ENGINE_CERTAIN,
                    "Parameters or buffers are not those of the checkpoint's run.");
-        ruling_evidence(evidence, ret, "%zu parameters or buffers differ", losses.parameters);
+        ruling_evidence(evidence, ret, "%s of parameters and buffers %s",
+                        evidence_count(evidence, losses.parameters, "tensor"),
+                        losses.parameters == 1 ? "differs" : "differ");
+        ruling_next(
+            evidence, ret,
+            "compare the checkpoint's list of tensors with the model's: which are not loaded?");
     } else if (losses.optstate > 0) {
         bool blank = losses.blank == losses.optstate;
         ruling_set(ret, "resume", "optimizer", blank ? ENGINE_CERTAIN : ENGINE_LIKELY,
                    "The optimizer's state was not restored.");
         ruling_evidence(evidence, ret,
-                        "%zu items of the optimizer's state differ, %zu of them "
-                        "missing or zero in %c; all parameters agree",
-                        losses.optstate, losses.blank, side);
-        ruling_next(evidence, ret, "save and load the optimizer's state_dict");
+                        "%s of the optimizer's state %s: %zu missing or zero in %c; all parameters "
+                        "agree",
+                        evidence_count(evidence, losses.optstate, "item"),
+                        losses.optstate == 1 ? "differs" : "differ", losses.blank, side);
+        ruling_next(evidence, ret, "save and load the optimizer's state with the checkpoint");
     } else {
         rule_on_scalar(evidence, ret);
         ruling_evidence(evidence, ret, "%s differs; all tensors agree",

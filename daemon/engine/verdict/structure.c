@@ -5,8 +5,6 @@
 #include "client/wire/message.h"
 #include "daemon/engine/verdict/verdict.h"
 
-enum { MAX_CALL = 64 };
-
 bool rule_pruned(const struct evidence *evidence, struct ruling *ret)
 {
     if (evidence->first)
@@ -29,16 +27,15 @@ static char side_of(const struct item *item)
 bool rule_missing_collective(const struct evidence *evidence, struct ruling *ret)
 {
     const struct item *first = evidence->first;
-    if (!first || evidence_is_pair(first) ||
-        (evidence->site->role != DIVERGE_ROLE_COLLECTIVE &&
-         !(evidence->site->flags & DIVERGE_FLAG_COLLECTIVE)))
+    if (!first || evidence_is_pair(first) || !site_is_collective(evidence->site))
         return false;
     ruling_set(
         ret, "desync", "missing-collective", ENGINE_CERTAIN,
         "A collective that one run makes is missing in the other: its replicas drift apart.");
     ruling_evidence(evidence, ret, "%s at %s is in %c only; everything before agrees",
                     evidence_what(evidence, first), evidence_place(evidence), side_of(first));
-    ruling_next(evidence, ret, "divergectl replicas RUN tells which tensors differ between ranks");
+    ruling_next(evidence, ret, "which condition skips it in %c, and on which ranks?",
+                item_has(first, SIDE_A) ? 'B' : 'A');
     return true;
 }
 
@@ -58,6 +55,14 @@ static const char *other_form(const struct view *view, const struct item *item)
     return a->dtype != b->dtype ? "dtype" : NULL;
 }
 
+/* A flag of which tensors share their memory. */
+static bool is_alias(const struct trace_site *site)
+{
+    static const char *const words[] = {"alias", "aliases", "tied", "shares", NULL};
+    return (site->role == DIVERGE_ROLE_ATTR || site->role == DIVERGE_ROLE_SCALAR) &&
+           text_has_word(site->name, words);
+}
+
 bool rule_structure(const struct evidence *evidence, struct ruling *ret)
 {
     const struct item *first = evidence->first;
@@ -66,6 +71,8 @@ bool rule_structure(const struct evidence *evidence, struct ruling *ret)
     const char *detail = evidence_is_pair(first)   ? other_form(evidence->view, first)
                          : item_has(first, SIDE_A) ? "missing"
                                                    : "extra";
+    if (!detail && is_alias(evidence->site))
+        detail = "alias";
     if (!detail)
         return false;
     ruling_set(ret, "structure", detail, ENGINE_CERTAIN,
@@ -73,10 +80,18 @@ bool rule_structure(const struct evidence *evidence, struct ruling *ret)
     if (!evidence_is_pair(first))
         ruling_evidence(evidence, ret, "%s at %s is in %c only", evidence_what(evidence, first),
                         evidence_place(evidence), side_of(first));
+    else if (strcmp(detail, "missing") == 0 || strcmp(detail, "extra") == 0)
+        ruling_evidence(evidence, ret, "there is no %s at %s in %c, and one in the other run",
+                        evidence_what(evidence, first), evidence_place(evidence),
+                        strcmp(detail, "missing") == 0 ? 'B' : 'A');
     else
         ruling_evidence(evidence, ret, "%s at %s has another %s on each side",
                         evidence_what(evidence, first), evidence_place(evidence),
-                        strcmp(detail, "shape") == 0 ? "shape" : "kind or dtype");
+                        strcmp(detail, "shape") == 0   ? "shape"
+                        : strcmp(detail, "alias") == 0 ? "value"
+                                                       : "kind or dtype");
+    ruling_next(evidence, ret, "compare the code and the configuration of both runs at %s",
+                evidence_what(evidence, first));
     return true;
 }
 
@@ -84,46 +99,48 @@ bool rule_structure(const struct evidence *evidence, struct ruling *ret)
  * ---- where a differing input comes from -------------------------------------------------------
  */
 
-/* The first differing input of the call, or `first` itself when it is one; NULL: none. */
-static const struct item *differing_input(const struct evidence *evidence)
+static void feeds(const struct evidence *evidence, const struct item *input,
+                  const struct item *producer, int side, struct ruling *ret)
 {
-    const struct item *inputs[MAX_CALL];
-    if (evidence->site->role == DIVERGE_ROLE_INPUT)
-        return evidence->first->argument_only ? NULL : evidence->first;
-    size_t n = view_call(evidence->view, evidence->first, DIVERGE_ROLE_INPUT, inputs, MAX_CALL);
-    for (size_t i = 0; i < n; i++)
-        if (inputs[i]->state == ITEM_DIFFERS && !inputs[i]->argument_only)
-            return inputs[i];
-    return NULL;
+    ruling_evidence(
+        evidence, ret, "%s, in %c%s, makes input %u of %s", evidence_what(evidence, producer),
+        side == SIDE_A ? 'A' : 'B', evidence_is_pair(producer) ? "" : " only",
+        item_site(evidence->view, input)->slot, evidence_what(evidence, evidence->first));
 }
 
-/* A record that only one side has made this input there. */
+/* A record that only one side has made this input there, or each side takes it from somewhere else.
+ */
 bool rule_structure_feeds(const struct evidence *evidence, struct ruling *ret)
 {
     if (!evidence->first || !evidence_is_pair(evidence->first))
         return false;
-    const struct item *input = differing_input(evidence);
+    const struct item *input = evidence_differing_input(evidence);
     const struct item *producer[SIDES] = {NULL, NULL};
+    bool certain[SIDES] = {false, false};
     for (int side = 0; input && side < SIDES; side++)
-        producer[side] = view_producer(evidence->view, input, side);
-    for (int side = 0; side < SIDES; side++) {
-        if (!producer[side] || evidence_is_pair(producer[side]))
-            continue;
-        const struct item *other = producer[side == SIDE_A ? SIDE_B : SIDE_A];
-        bool both = other && !evidence_is_pair(other);
-        ruling_set(ret, "structure",
-                   both             ? "control-flow"
-                   : side == SIDE_A ? "missing"
-                                    : "extra",
-                   ENGINE_LIKELY,
-                   "An op that only one run has feeds the first value that differs.");
-        ruling_evidence(evidence, ret, "%s, in %c only, makes input %u of %s",
-                        evidence_what(evidence, producer[side]), side == SIDE_A ? 'A' : 'B',
-                        item_site(evidence->view, input)->slot,
-                        evidence_what(evidence, evidence->first));
-        return true;
-    }
-    return false;
+        producer[side] = evidence_producer(evidence, input, side, &certain[side]);
+    bool single[SIDES];
+    for (int side = 0; side < SIDES; side++)
+        single[side] = producer[side] && !evidence_is_pair(producer[side]);
+    bool elsewhere = producer[SIDE_A] && producer[SIDE_B] && producer[SIDE_A] != producer[SIDE_B];
+    if (!single[SIDE_A] && !single[SIDE_B] && !elsewhere)
+        return false;
+    const char *detail = single[SIDE_A] == single[SIDE_B] ? "control-flow"
+                         : single[SIDE_A]                 ? "missing"
+                                                          : "extra";
+    bool known = (!producer[SIDE_A] || certain[SIDE_A]) && (!producer[SIDE_B] || certain[SIDE_B]);
+    ruling_set(ret, "structure", detail, known ? ENGINE_LIKELY : ENGINE_POSSIBLE,
+               elsewhere && !single[SIDE_A] && !single[SIDE_B]
+                   ? "An op takes its input from another op in each run."
+                   : "An op that only one run has feeds the first value that differs.");
+    for (int side = 0; side < SIDES; side++)
+        if (single[side] || (elsewhere && !single[SIDE_A] && !single[SIDE_B]))
+            feeds(evidence, input, producer[side], side, ret);
+    if (!known)
+        ruling_evidence(evidence, ret, "told by equal values: producers were not recorded");
+    ruling_next(evidence, ret, "compare the code and the configuration of both runs before %s",
+                evidence_what(evidence, evidence->first));
+    return true;
 }
 
 static bool is_measured(const struct view *view, const struct item *item)
@@ -135,36 +152,114 @@ static bool is_measured(const struct view *view, const struct item *item)
     return true;
 }
 
-/* The side whose input is not what its producer made; -1: none or both. */
-static int changed_side(const struct evidence *evidence, const struct item *input)
+/*
+ * The record that made the input on one side and is the same on both: what it made is not what the
+ * other side's op got.
+ */
+static const struct item *equal_producer(const struct evidence *evidence, const struct item *input,
+                                         bool *ret_certain)
 {
-    int changed = -1;
-    for (int side = 0; side < SIDES; side++) {
-        const struct item *producer = view_producer(evidence->view, input, side);
-        if (!producer ||
-            !type_equal(item_type(evidence->view, producer, side),
-                        item_type(evidence->view, input, side)) ||
-            item_value(evidence->view, producer, side) == item_value(evidence->view, input, side))
+    const struct item *producer[SIDES];
+    bool certain[SIDES] = {false, false};
+    for (int side = 0; side < SIDES; side++)
+        producer[side] = evidence_producer(evidence, input, side, &certain[side]);
+    const struct item *made = producer[SIDE_A] ? producer[SIDE_A] : producer[SIDE_B];
+    bool same = producer[SIDE_A] == producer[SIDE_B] || !producer[SIDE_A] || !producer[SIDE_B];
+    *ret_certain = certain[SIDE_A] && certain[SIDE_B];
+    return same && made && made->state == ITEM_EQUAL ? made : NULL;
+}
+
+/* The side whose input is not what `producer` made; -1: none or both. */
+static int changed_side(const struct evidence *evidence, const struct item *input,
+                        const struct item *producer)
+{
+    bool kept[SIDES];
+    for (int side = 0; side < SIDES; side++)
+        kept[side] =
+            item_value(evidence->view, producer, side) == item_value(evidence->view, input, side);
+    return kept[SIDE_A] == kept[SIDE_B] ? -1 : kept[SIDE_A] ? SIDE_B : SIDE_A;
+}
+
+/* A measured input that differs although what made it does not; NULL: none. */
+static const struct item *changed_input(const struct evidence *evidence,
+                                        const struct item **ret_producer, bool *ret_certain)
+{
+    if (!evidence->first || !evidence_is_pair(evidence->first))
+        return NULL;
+    const struct item *input = evidence_differing_input(evidence);
+    if (!input || !is_measured(evidence->view, input) ||
+        !type_equal(item_type(evidence->view, input, SIDE_A),
+                    item_type(evidence->view, input, SIDE_B)))
+        return NULL;
+    *ret_producer = equal_producer(evidence, input, ret_certain);
+    return *ret_producer ? input : NULL;
+}
+
+enum { RACE_STEPS = 64 };
+
+/* The step near this one in which the side has a batch of this value; NO_SEGMENT: none. */
+static uint64_t batch_of(const struct evidence *evidence, int side, uint64_t value,
+                         const struct trace_type *type)
+{
+    struct engine *engine = evidence->engine;
+    const struct trace_stream *stream = evidence->pairing->stream[side];
+    for (uint64_t n = 1; n <= 2 * RACE_STEPS; n++) { /* one after, one before, two after, … */
+        uint64_t away = (n + 1) / 2 * 2, segment = evidence->view->segment;
+        if (n % 2 == 0 && away > segment)
             continue;
-        changed = changed < 0 ? side : SIDES;
+        segment = n % 2 ? segment + away : segment - away;
+        size_t mark = engine_mark(engine);
+        const struct trace_chunk *chunk =
+            side_load(engine, side, stream, DIVERGE_TIER_PULSE, segment);
+        bool found = false;
+        for (uint32_t i = 0; chunk && !chunk->pruned && i < chunk->count && !found; i++)
+            found = chunk->layout->sites[i]->role == DIVERGE_ROLE_BATCH &&
+                    chunk_value(chunk, i) == value && type_equal(chunk_type(chunk, i), type);
+        engine_release(engine, mark);
+        if (found)
+            return segment;
     }
-    return changed == SIDES ? -1 : changed;
+    return NO_SEGMENT;
+}
+
+/* What the op reads is not this step's batch, which both recorded alike, but another step's. */
+bool rule_race(const struct evidence *evidence, struct ruling *ret)
+{
+    const struct item *producer;
+    bool certain;
+    const struct item *input = changed_input(evidence, &producer, &certain);
+    if (!input)
+        return false;
+    int side = changed_side(evidence, input, producer);
+    uint64_t other = side < 0 ? NO_SEGMENT
+                              : batch_of(evidence, side, item_value(evidence->view, input, side),
+                                         item_type(evidence->view, input, side));
+    if (other == NO_SEGMENT)
+        return false;
+    ruling_set(
+        ret, "race", NULL, certain ? ENGINE_CERTAIN : ENGINE_LIKELY,
+        "A buffer was written while it was still read: an op got the batch of another step.");
+    ruling_evidence(evidence, ret,
+                    "%s of %s is equal on both sides; in %c input %u of %s, measured, is the batch "
+                    "of %s",
+                    evidence_what(evidence, producer), evidence_place(evidence),
+                    side == SIDE_A ? 'A' : 'B', item_site(evidence->view, input)->slot,
+                    evidence_what(evidence, input), segment_text(evidence->engine->keep, other));
+    ruling_next(evidence, ret,
+                "wait for the copy before the buffer is filled again, or give each batch its own");
+    return true;
 }
 
 bool rule_unobserved(const struct evidence *evidence, struct ruling *ret)
 {
-    if (!evidence->first || !evidence_is_pair(evidence->first))
+    const struct item *producer;
+    bool certain;
+    const struct item *input = changed_input(evidence, &producer, &certain);
+    if (!input)
         return false;
-    const struct item *input = differing_input(evidence);
-    if (!input || !is_measured(evidence->view, input))
-        return false;
-    const struct item *producer = view_producer(evidence->view, input, SIDE_A);
-    if (!producer || producer != view_producer(evidence->view, input, SIDE_B) ||
-        producer->state != ITEM_EQUAL)
-        return false;
-    int side = changed_side(evidence, input);
+    int side = changed_side(evidence, input, producer);
     ruling_set(
-        ret, "unobserved", NULL, ENGINE_CERTAIN,
+        ret, "unobserved", NULL, certain ? ENGINE_CERTAIN : ENGINE_LIKELY,
         "A tensor changed between two recorded ops: something outside the capture wrote it.");
     ruling_evidence(evidence, ret,
                     "%s made it, equal on both sides; input %u of %s, measured, "
@@ -174,7 +269,12 @@ bool rule_unobserved(const struct evidence *evidence, struct ruling *ret)
     if (side >= 0)
         ruling_evidence(evidence, ret, "in %c the input is not what its producer made",
                         side == SIDE_A ? 'A' : 'B');
-    ruling_next(evidence, ret, "look for writes through .data, NumPy or raw pointers before %s",
+    if (!certain)
+        ruling_evidence(evidence, ret, "told by equal values: producers were not recorded");
+    ruling_next(evidence, ret,
+                evidence_uses(evidence, "torch")
+                    ? "look for writes through .data, NumPy or raw pointers before %s"
+                    : "look for writes that are not recorded, before %s",
                 evidence_what(evidence, input));
     return true;
 }

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * case_trace FILE NAME: records the two runs that FILE tells (script.h), as NAME-a and NAME-b, every rank in a
- * process of its own, through the public library as a trainer would.
+ * case_trace FILE NAME: records the two runs that FILE tells (script.h), as NAME-a and NAME-b,
+ * every rank in a process of its own, through the public library as a trainer would.
  *
  * Of a run, before anything else:
- *     world 2 | level step | steps 0:3 | sketch 64 | spec TEXT | metadata KEY VALUE
+ *     world 2 | ranks 1 (recorded ones, if fewer) | level step | steps 0:3 | sketch 64 | spec TEXT
+ *     metadata KEY VALUE
  * Segments, and what the records that follow are part of:
  *     init | step K | boundary K
  *     lane NAME | phase NAME | micro K | region NAME | scope NAME (- for none)
- * Records; TENSOR is as in value.h:
- *     param|buffer|grad|optstate|collective|field NAME TENSOR      field: of the batch, without its rows
- *     param|buffer|grad|optstate|collective|field NAME NUMBER      NUMBER: 0.5, nan, or i5 for an integer
- *     param|…|field NAME absent | … unread                         unread: it could not be read
- *     scalar|attr|loss NAME NUMBER or TENSOR
+ * Records; TENSOR is as in value.h, NUMBER is 0.5, nan, or i5 for an integer. A field is one of the
+ * batch, without its rows; NAME absent and NAME TYPE:unread stand for what is not there and what
+ * could not be read:
+ *     param|buffer|grad|optstate|collective|field|scalar|attr|loss NAME TENSOR or NUMBER
  *     batch NAME TENSOR                                            with the digests of its rows
  *     ids 3,1,2
  *     rng NAME SLOT STATE | counter NAME N | evidence NAME NUMBER
- *     op NAME [args=TEXT] [flags=random,inplace] [src=TEXT] [in=TENSOR] [out=TENSOR] [attr=NAME:NUMBER] …
+ *     op NAME [scope=NAME] [args=TEXT] [flags=random,inplace] [src=TEXT] [in=TENSOR] [out=TENSOR]
+ *        [attr=NAME:NUMBER]                                        in any order and number
  * Names of tensors within a segment:
  *     out=TENSOR>x    is called x from here on
  *     in=<x           x, measured, with its producer; in=<x/noise1e-6: and changed since
@@ -70,22 +71,22 @@ static const struct word ROLES[] = {
 #define X(number, NAME, name) {name, number},
     DIVERGE_ROLES(X)
 #undef X
-    {NULL, 0}};
+        {NULL, 0}};
 static const struct word PHASES[] = {
 #define X(number, NAME, name) {name, number},
     DIVERGE_PHASES(X)
 #undef X
-    {NULL, 0}};
+        {NULL, 0}};
 static const struct word TIERS[] = {
 #define X(number, NAME, name) {name, number},
     DIVERGE_TIERS(X)
 #undef X
-    {NULL, 0}};
+        {NULL, 0}};
 static const struct word FLAGS[] = {
 #define X(number, NAME, name) {name, number},
     DIVERGE_FLAGS(X)
 #undef X
-    {NULL, 0}};
+        {NULL, 0}};
 
 static int word_value(const struct word *words, const char *name, int number)
 {
@@ -136,7 +137,7 @@ static bool take_option(struct recorder *recorder, const struct script_line *lin
         recorder->metadata[n] =
             (struct diverge_metadata){recorder->texts[2 * n], recorder->texts[2 * n + 1]};
     } else {
-        return strcmp(name, "world") == 0; /* read before */
+        return strcmp(name, "world") == 0 || strcmp(name, "ranks") == 0; /* read before */
     }
     return true;
 }
@@ -213,8 +214,7 @@ static diverge_ref_t record(struct recorder *recorder, const struct diverge_obse
         snprintf(strstr(copy, ":unread"), 8, ":0");
     if (!value_make(&value, copy))
         script_fail(number, "not a tensor", text);
-    struct diverge_tensor tensor =
-        diverge_dense(value.dtype, value.bytes, value.ndim, value.sizes);
+    struct diverge_tensor tensor = diverge_dense(value.dtype, value.bytes, value.ndim, value.sizes);
     tensor.storage = storage;
     tensor.version = storage ? 1 : 0;
     uint64_t token;
@@ -254,8 +254,7 @@ static void record_input(struct recorder *recorder, uint16_t slot, const char *t
 
 static void record_output(struct recorder *recorder, uint16_t slot, const char *text, int number)
 {
-    struct diverge_observation what =
-        diverge_what(recorder->lane, DIVERGE_ROLE_OUTPUT, slot, NULL);
+    struct diverge_observation what = diverge_what(recorder->lane, DIVERGE_ROLE_OUTPUT, slot, NULL);
     char full[MAX_TEXT];
     keep_text(full, text);
     char *name = strchr(full, '>');
@@ -296,7 +295,7 @@ static void record_attribute(struct recorder *recorder, char *text, int number)
 static void take_op(struct recorder *recorder, const struct script_line *line)
 {
     struct diverge_lane *lane = recorder->lane;
-    const char *arguments = NULL, *source = NULL;
+    const char *arguments = NULL, *source = NULL, *scope = NULL;
     uint32_t flags = 0;
     for (size_t i = 2; i < line->count; i++) {
         char *word = line->words[i];
@@ -306,7 +305,13 @@ static void take_op(struct recorder *recorder, const struct script_line *line)
             source = word + 4;
         else if (strncmp(word, "flags=", 6) == 0)
             flags = parse_flags(word + 6, line->number);
+        else if (strncmp(word, "scope=", 6) == 0)
+            scope = word + 6;
+        else if (strncmp(word, "in=", 3) && strncmp(word, "out=", 4) && strncmp(word, "attr=", 5))
+            script_fail(line->number, "not of an op", word);
     }
+    if (scope)
+        diverge_scope(lane, diverge_lane_name(lane, scope));
     uint16_t inputs = 0, outputs = 0;
     diverge_op_begin(lane, diverge_lane_name(lane, word_at(line, 1)), flags, arguments,
                      diverge_lane_name(lane, source));
@@ -320,6 +325,8 @@ static void take_op(struct recorder *recorder, const struct script_line *line)
             record_attribute(recorder, word + 5, line->number);
     }
     diverge_op_end(lane);
+    if (scope)
+        diverge_scope(lane, 0);
 }
 
 static void take_batch(struct recorder *recorder, const struct script_line *line)
@@ -346,13 +353,13 @@ static void take_record(struct recorder *recorder, const struct script_line *lin
 {
     const char *kind = line->words[0];
     bool field = strcmp(kind, "field") == 0, evidence = strcmp(kind, "evidence") == 0;
-    struct diverge_observation what = diverge_what(
-        recorder->lane,
-        field      ? DIVERGE_ROLE_BATCH
-        : evidence ? DIVERGE_ROLE_ATTR
-                   : (enum diverge_role)word_value(ROLES, kind, line->number),
-        0, word_at(line, 1));
-    what.flags = evidence ? DIVERGE_FLAG_EVIDENCE
+    struct diverge_observation what =
+        diverge_what(recorder->lane,
+                     field      ? DIVERGE_ROLE_BATCH
+                     : evidence ? DIVERGE_ROLE_ATTR
+                                : (enum diverge_role)word_value(ROLES, kind, line->number),
+                     0, word_at(line, 1));
+    what.flags = evidence                               ? DIVERGE_FLAG_EVIDENCE
                  : what.role == DIVERGE_ROLE_COLLECTIVE ? DIVERGE_FLAG_COLLECTIVE
                                                         : 0;
     record(recorder, &what, word_at(line, 2), 0, line->number);
@@ -395,11 +402,17 @@ static void take_line(void *ctx, const struct script_line *line)
 
 /* ---- processes ------------------------------------------------------------------------------ */
 
+struct world {
+    int declared, recorded;
+};
+
 static void find_world(void *ctx, const struct script_line *line)
 {
-    int *world = ctx;
+    struct world *world = ctx;
     if (strcmp(line->words[0], "world") == 0)
-        *world = (int)number_at(line, 1);
+        world->declared = world->recorded = (int)number_at(line, 1);
+    else if (strcmp(line->words[0], "ranks") == 0)
+        world->recorded = (int)number_at(line, 1);
 }
 
 static int record_rank(const struct script *script, char run, const char *name, int rank, int world)
@@ -440,12 +453,12 @@ int main(int argc, char **argv)
     }
     script_read(&script, argv[1]);
     for (char run = 'A'; run <= 'B'; run++) {
-        int world = 1;
+        struct world world = {1, 1};
         script_run(&script, run, 0, find_world, &world);
-        for (int rank = 0; rank < world && status == 0; rank++) {
+        for (int rank = 0; rank < world.recorded && status == 0; rank++) {
             pid_t child = fork();
             if (child == 0)
-                exit(record_rank(&script, run, argv[2], rank, world));
+                exit(record_rank(&script, run, argv[2], rank, world.declared));
             status = wait_for(child);
         }
     }

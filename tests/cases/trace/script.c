@@ -35,8 +35,7 @@ void script_read(struct script *script, const char *path)
     if (!file)
         script_fail(0, "cannot read", path);
     while (fgets(text, sizeof(text), file)) {
-        script->lines =
-            realloc(script->lines, (script->count + 1) * sizeof(script->lines[0]));
+        script->lines = realloc(script->lines, (script->count + 1) * sizeof(script->lines[0]));
         char *copy = strdup(text);
         if (!script->lines || !copy)
             script_fail(0, "no memory for", path);
@@ -211,7 +210,6 @@ static void run_lines(struct process *process, size_t from, size_t end)
 void script_run(const struct script *script, char run, int rank,
                 void (*each)(void *ctx, const struct script_line *line), void *ctx)
 {
-    struct process process = {
-        .script = script, .run = run, .rank = rank, .each = each, .ctx = ctx};
+    struct process process = {.script = script, .run = run, .rank = rank, .each = each, .ctx = ctx};
     run_lines(&process, 0, script->count);
 }

@@ -4,12 +4,13 @@
  *
  *     # a comment
  *     directive word word …          in every process of both runs
- *     (B r1 k>=5) directive …        only in run B, rank 1, where the loop variable k is at least 5
+ *     (B r1 k>=5) directive …        only in run B, rank 1, where the loop variable k is 5 or more
  *     loop k 0 8                     k = 0 … 7, up to the matching end; loops nest
  *     step $k                        $k, $k+1, $k-1 are replaced
  *     end
  *
- * Words are separated by blanks; "…" keeps blanks together. What directives mean is said in trace.c.
+ * Words are separated by blanks; "…" keeps blanks together. What directives mean is said in
+ * trace.c.
  */
 #ifndef TESTS_CASES_TRACE_SCRIPT_H
 #define TESTS_CASES_TRACE_SCRIPT_H

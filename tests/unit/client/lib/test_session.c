@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -181,6 +182,31 @@ static void newer_daemon_is_refused_at_open(void **state)
     f.daemon.refuse = DIVERGE_EVERSION;
     assert_int_equal(try_open((struct diverge_options)DIVERGE_OPTIONS_INIT), DIVERGE_EVERSION);
     assert_null(f.session);
+}
+
+/* Who reads "no daemon answers" would look for one in vain. */
+static void full_disk_is_told_as_such(void **state)
+{
+    (void)state;
+    char said[512] = "";
+    start_daemon();
+    f.daemon.refuse = DIVERGE_EFULL;
+    int before = dup(STDERR_FILENO);
+    int file = memfd_create("stderr", MFD_CLOEXEC);
+    assert_true(before >= 0 && file >= 0 && dup2(file, STDERR_FILENO) >= 0);
+    int rc = try_open((struct diverge_options)DIVERGE_OPTIONS_INIT);
+    dup2(before, STDERR_FILENO);
+    assert_true(pread(file, said, sizeof(said) - 1, 0) > 0);
+    close(before);
+    close(file);
+    assert_int_equal(rc, 0);
+    assert_non_null(strstr(said, "cannot store now"));
+    assert_null(strstr(said, "no daemon answers"));
+    fake_daemon_lock(&f.daemon);
+    f.daemon.refuse = 0;
+    fake_daemon_unlock(&f.daemon);
+    run_steps(0, 2);
+    assert_int_equal(diverge_flush(f.session, FAKE_WAIT_MS), 0);
 }
 
 static void required_daemon_must_answer(void **state)
@@ -711,6 +737,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(hello_says_who_and_welcome_settles_the_name),
         CASE(newer_daemon_is_refused_at_open),
+        CASE(full_disk_is_told_as_such),
         CASE(required_daemon_must_answer),
         CASE(silent_daemon_does_not_hold_up_the_training),
         CASE(unsafe_folder_is_refused),

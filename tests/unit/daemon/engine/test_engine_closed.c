@@ -255,7 +255,7 @@ static void a_missing_rank_is_unverified(void **state)
     a = plain("a");
     b = plain("b");
     tb_world(a, 2);
-    expect_unverified(a, b, "declared 2 ranks, 1 were recorded");
+    expect_unverified(a, b, "declared 2 ranks, 1 was recorded");
 }
 
 static void a_rank_that_was_not_asked_for_may_be_missing(void **state)

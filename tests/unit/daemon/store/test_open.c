@@ -181,6 +181,63 @@ static void damage_inside_is_an_error_and_no_crash(void **state)
     fixture_check_integrity(&fixture);
 }
 
+/* A view that never ends, where a table is expected. */
+static void views_of_a_file_are_not_run(void **state)
+{
+    (void)state;
+    struct recording recording;
+    recording_begin(&recording, fixture.store,
+                    &(struct recording_options){.name = "r", .records = 4}, NULL);
+    recording_segment(&recording, 0);
+    assert_int_equal(store_commit(fixture.store), 0);
+    fixture_close(&fixture);
+    fixture_sql(&fixture,
+                "ALTER TABLE runs RENAME TO hidden; CREATE VIEW runs AS WITH RECURSIVE c(x) AS"
+                " (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS id, zeroblob(16) AS run_id,"
+                " 'n' || x AS name, 'complete' AS status, 1 AS world, 0 AS started_unix_us,"
+                " 0 AS ended_unix_us, 0 AS pinned FROM c");
+    struct reader *reader = NULL;
+    struct store_error error;
+    struct reader_run *runs = NULL;
+    size_t count = 0;
+    assert_int_equal(reader_open(fixture.path, &reader, &error), 0);
+    assert_int_equal(reader_runs(reader, &runs, &count), DIVERGE_ECORRUPT);
+    assert_non_null(strstr(reader_error_text(reader), "keep a copy"));
+    reader_close(reader);
+}
+
+static void triggers_of_a_file_are_not_run(void **state)
+{
+    (void)state;
+    fixture_close(&fixture);
+    fixture_sql(&fixture, "CREATE TRIGGER wipe AFTER INSERT ON segments BEGIN DELETE FROM strings;"
+                          " UPDATE segments SET dropped = 7; END");
+    fixture_open(&fixture);
+    struct recording recording;
+    recording_begin(&recording, fixture.store,
+                    &(struct recording_options){.name = "r", .records = 4}, NULL);
+    recording_segment(&recording, 0);
+    assert_int_equal(store_commit(fixture.store), 0);
+    assert_true(fixture_number(&fixture, "SELECT count(*) FROM strings") > 0);
+    assert_int_equal(fixture_number(&fixture, "SELECT sum(dropped) FROM segments"), 0);
+    assert_true(fixture_number(&fixture, "SELECT count(*) FROM segments") > 0);
+}
+
+/* Columns that a damaged schema lacks: the file's fault, not the program's. */
+static void schema_that_is_not_ours_is_corrupt(void **state)
+{
+    (void)state;
+    fixture_close(&fixture);
+    fixture_sql(&fixture, "ALTER TABLE runs RENAME COLUMN world TO word");
+    struct reader *reader = NULL;
+    struct store_error error;
+    struct reader_run *runs = NULL;
+    size_t count = 0;
+    assert_int_equal(reader_open(fixture.path, &reader, &error), 0);
+    assert_int_equal(reader_runs(reader, &runs, &count), DIVERGE_ECORRUPT);
+    reader_close(reader);
+}
+
 static long told_type;
 
 static int tell_type(const char *folder, long *ret)
@@ -400,6 +457,9 @@ int main(void)
         TEST(another_programs_database_is_left_alone),
         TEST(a_file_of_noise_says_what_to_do),
         TEST(damage_inside_is_an_error_and_no_crash),
+        TEST(views_of_a_file_are_not_run),
+        TEST(triggers_of_a_file_are_not_run),
+        TEST(schema_that_is_not_ours_is_corrupt),
         TEST(network_file_systems_are_refused),
         TEST(a_path_that_cannot_be_made_is_refused),
         TEST(a_read_only_folder_is_read_and_not_written),

@@ -344,6 +344,30 @@ static void the_newest_stream_of_a_rank_stands_for_it(void **state)
     reader_close(reader);
 }
 
+/* As when a recording of a run that is here, cut off, is imported. */
+static void a_complete_stream_gives_way_to_complete_ones_alone(void **state)
+{
+    (void)state;
+    static const bool ends[] = {true, false, true};
+    static const uint64_t stands[] = {10, 10, 12};
+    for (uint8_t i = 0; i < 3; i++) {
+        struct recording recording;
+        recording_begin(
+            &recording, fixture.store,
+            &(struct recording_options){.name = "r", .records = 10u + i, .stream_number = i}, NULL);
+        recording_segment(&recording, 0);
+        if (ends[i])
+            assert_int_equal(store_stream_end(recording.stream, DIVERGE_OUTCOME_COMPLETE, 0), 0);
+        store_stream_close(recording.stream);
+        assert_int_equal(store_commit(fixture.store), 0);
+        assert_string_equal(find_run("r").status, "complete");
+        assert_int_equal(find_run("r").records, stands[i]);
+        struct reader *reader = fixture_reader(&fixture);
+        assert_int_equal(head_of(reader, only_stream(reader, "r"), 0).records, stands[i]);
+        reader_close(reader);
+    }
+}
+
 /* ---- segments -------------------------------------------------------------------------------- */
 
 static void counts_that_do_not_match_are_a_gap(void **state)
@@ -613,6 +637,7 @@ int main(void)
         TEST(a_higher_epoch_takes_over_and_an_equal_one_waits),
         TEST(what_a_former_connection_sent_is_not_asked_for_again),
         TEST(the_newest_stream_of_a_rank_stands_for_it),
+        TEST(a_complete_stream_gives_way_to_complete_ones_alone),
         TEST(counts_that_do_not_match_are_a_gap),
         TEST(absurd_counts_are_summed_up),
         TEST(wanted_tiers_get_a_row_without_records),
