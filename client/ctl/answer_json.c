@@ -214,6 +214,8 @@ static void emit_finding(struct emit *emit, const char *key, const struct engine
     answer_emit_site(emit, finding->site);
     emit_string(emit, "source", source ? source : or_null(finding->b.source));
     emit_string(emit, "relation", engine_relation_name(finding->relation));
+    if (finding->independent)
+        emit_bool(emit, "independent", true);
     emit_pair(emit, "dtype", finding, emit_dtype);
     emit_pair(emit, "shape", finding, emit_shape);
     emit_pair(emit, "checksum", finding, emit_checksum);

@@ -601,7 +601,8 @@ static void print_also(const struct page *page)
     fprintf(page->file, "%sAlso%s\n", text_style(TEXT_BOLD), text_style(TEXT_PLAIN));
     for (size_t i = 0; i < answer->n_also; i++)
         text_wrap(page->file, "  ", 4,
-                  mem_printf("%s (%s)", answer_brief(answer->also[i], 1),
+                  mem_printf("%s (%s%s)", answer_brief(answer->also[i], 1),
+                             answer->also[i]->independent ? "independent " : "",
                              engine_relation_name(answer->also[i]->relation)),
                   page->width);
 }

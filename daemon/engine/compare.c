@@ -6,6 +6,7 @@
 
 #include <diverge/error.h>
 
+#include "daemon/engine/following.h"
 #include "daemon/engine/noise.h"
 #include "daemon/engine/search.h"
 #include "daemon/engine/verdict/verdict.h"
@@ -709,31 +710,17 @@ static void find_loss(struct engine *engine, const struct outcome *outcome,
     }
 }
 
+/* On past the first difference; of the other ranks, what is independent there. */
 static void list_following(struct engine *engine, const struct outcome *outcome,
-                           const struct view *view, const struct item *first)
+                           const struct view *view, const struct item *first, bool independent)
 {
-    for (size_t i = 0; i < view->n_differences; i++)
-        if (view->differences[i] != first && engine->answer->n_also < note_limit(engine))
-            add_also(engine, finding_new(engine, view, view->differences[i]));
-    struct pairing pairing = outcome->pairing;
-    pairing.low = view->segment + 1;
-    while (pairing.low <= pairing.high && engine->answer->n_also < note_limit(engine)) {
-        uint64_t next = NO_SEGMENT;
-        for (int tier = 0; tier < LEVEL_TIERS; tier++) {
-            struct scan scan;
-            if (!pairing.tier[tier])
-                continue;
-            scan_start(engine, &pairing, (enum diverge_tier)tier, NO_SEGMENT, &scan);
-            next = scan.next < next ? scan.next : next;
-        }
-        if (next == NO_SEGMENT)
-            return;
-        struct view *later = view_load(engine, &pairing, next);
-        for (size_t i = 0; i < later->n_differences; i++)
-            add_also(engine, finding_new(engine, later, later->differences[i]));
-        view_release(engine, later);
-        pairing.low = next + 1;
-    }
+    struct following following = {.pairing = &outcome->pairing,
+                                  .view = view,
+                                  .first = first,
+                                  .scans = outcome->segment ? outcome->scans : NULL,
+                                  .limit = note_limit(engine),
+                                  .independent = independent};
+    following_list(engine, &following);
 }
 
 static void note_init(struct engine *engine, const struct outcome *outcome)
@@ -774,9 +761,21 @@ static void explain(struct engine *engine, const struct outcome *outcome)
         add_also(engine, finding_new(engine, view, onset));
     note_init(engine, outcome);
     if (engine->options->all)
-        list_following(engine, outcome, view, first);
+        list_following(engine, outcome, view, first, false);
     find_loss(engine, outcome, view);
     view_release(engine, view);
+}
+
+static void explain_others(struct engine *engine, const struct outcome *outcomes, size_t count,
+                           const struct outcome *first)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!outcomes[i].differs || &outcomes[i] == first)
+            continue;
+        struct view *view = view_load(engine, &outcomes[i].pairing, outcomes[i].segment);
+        list_following(engine, &outcomes[i], view, first_item(engine, view), true);
+        view_release(engine, view);
+    }
 }
 
 static bool same_finding(const struct engine_finding *a, const struct engine_finding *b)
@@ -890,6 +889,8 @@ void compare_runs(struct engine *engine)
         return;
     if (first) {
         explain(engine, first);
+        if (engine->options->all)
+            explain_others(engine, outcomes, count, first);
         judge_noise(engine, outcomes, count, first);
     }
     for (size_t i = 0; i < count; i++)

@@ -25,7 +25,7 @@ struct engine_options {
     uint64_t last_step;    /* UINT64_MAX: no limit */
     int64_t offset;        /* B's boundary 0 is A's boundary `offset`; INT64_MIN: find it */
     bool strict_structure; /* structural notes count as differences */
-    bool all;              /* go on past the first origin: list the following ones in `also` */
+    bool all;              /* go on past the first origin, in `also`: see following.h */
     bool place_only;       /* the first difference alone: no verdict, loss or environment */
     size_t max_notes;      /* cap of `structure` and `also` [100] */
     const char *names[2];  /* what reasons call the sides; NULL: A and B */
@@ -96,6 +96,7 @@ struct engine_finding {
     enum engine_relation relation;
     struct engine_side a, b;
     bool has_inputs;
+    bool independent; /* of `also`: an origin that follows from nothing before it */
     struct engine_inputs inputs;
     double rel_l2; /* NaN: unknown */
     double ulp;    /* NaN: unknown */
@@ -130,10 +131,11 @@ struct engine_verdict {
 
 /* How far apart the sides of one finding are, and how far that may be. NaN: unknown. */
 struct engine_judgement {
-    double distance; /* relative to the larger of the two; by statistics: at least this */
-    double allowed;  /* likewise */
-    bool sketched;   /* from sketches; else from statistics, or exact for a number */
-    const char *why; /* what decided: "noise", "tolerance", "rounding", "exact", … */
+    double distance;  /* relative to the larger of the two; by statistics: at least this */
+    double allowed;   /* likewise */
+    double norm;      /* that they are relative to; 0: unknown, both are absolute */
+    bool sketched;    /* from sketches; else from statistics, or exact for a number */
+    const char *why;  /* what decided: "noise", "tolerance", "rounding", "exact", … */
     const char *band; /* NULL: none; what precision errs by as much (bands.h) */
 };
 
@@ -170,9 +172,9 @@ struct engine_answer {
     uint64_t bracket_last_equal, bracket_first_differ; /* segment indices */
     struct engine_finding *first;                      /* NULL: none */
     bool after_gap; /* records before it are missing: it is the first observed */
-    struct engine_finding *beyond_noise;               /* NULL: none */
+    struct engine_finding *beyond_noise; /* NULL: none */
     struct engine_noise noise;
-    struct engine_finding **candidates;                /* one a rank that differs */
+    struct engine_finding **candidates; /* one a rank that differs */
     size_t n_candidates;
     struct engine_verdict verdict;
     struct engine_note *structure;

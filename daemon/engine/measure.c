@@ -20,23 +20,26 @@ static double half_number(uint16_t bits)
     return bits & 0x8000 ? -size : size;
 }
 
+static double single_number(uint64_t bits)
+{
+    uint32_t low = (uint32_t)bits;
+    float number;
+    memcpy(&number, &low, sizeof(number));
+    return (double)number;
+}
+
 /* NaN for dtypes whose extremes say nothing here. */
 static double extreme_number(enum diverge_dtype dtype, uint64_t bits)
 {
-    float single;
     double number;
-    uint32_t low = (uint32_t)bits;
     switch (dtype) {
     case DIVERGE_F32:
-        memcpy(&single, &low, sizeof(single));
-        return (double)single;
+        return single_number(bits);
     case DIVERGE_F64:
         memcpy(&number, &bits, sizeof(number));
         return number;
     case DIVERGE_BF16:
-        low <<= 16;
-        memcpy(&single, &low, sizeof(single));
-        return (double)single;
+        return single_number(bits << 16);
     case DIVERGE_F16:
         return half_number((uint16_t)bits);
     default:
@@ -55,6 +58,9 @@ static double range_distance(const struct trace_chunk *a, uint32_t i, const stru
                              uint32_t j)
 {
     enum diverge_dtype one = chunk_type(a, i)->dtype, other = chunk_type(b, j)->dtype;
+    if (one == DIVERGE_F32 && other == DIVERGE_F32)
+        return farther(fabs(single_number(a->min[i]) - single_number(b->min[j])),
+                       fabs(single_number(a->max[i]) - single_number(b->max[j])));
     double low = fabs(extreme_number(one, a->min[i]) - extreme_number(other, b->min[j]));
     double high = fabs(extreme_number(one, a->max[i]) - extreme_number(other, b->max[j]));
     return farther(low, high);
@@ -72,9 +78,11 @@ struct measure measure_tensors(const struct trace_chunk *a, uint32_t i, const st
 {
     struct measure unknown = {.distance = NAN, .norm = NAN};
     uint8_t both = chunk_state(a, i) & chunk_state(b, j);
-    if (!(both & DVG_STATE_L2) || !a->l2 || !b->l2 || !isfinite(a->l2[i]) || !isfinite(b->l2[j]))
+    if (!(both & DVG_STATE_L2) || !a->l2 || !b->l2)
         return unknown;
     double one = (double)a->l2[i], other = (double)b->l2[j];
+    if (!isfinite(one) || !isfinite(other))
+        return unknown;
     struct measure ret = {.norm = farther(one, other)};
     if (!statistics && a->sketch_size && a->sketch_size == b->sketch_size) {
         const float *x = chunk_sketch(a, i), *y = chunk_sketch(b, j);

@@ -32,7 +32,18 @@ struct envelope { /* of a site: what repeats of A differ from A by, relative to 
     uint8_t varied; /* VARIED_*: in bits */
 };
 
+/* What two types are to each other; kept, as neighbours mostly have the same. */
+struct kinship {
+    const struct trace_type *a, *b;
+    bool equal;
+    bool plain;      /* tensors of floating-point numbers, of one shape */
+    bool exact;      /* there are no distances: bits */
+    const char *why; /* what of them is beyond noise; NULL: nothing */
+    double rounding;
+};
+
 struct noise {
+    struct kinship kinship;
     struct pool arena;
     struct pool temporary; /* of one segment */
     struct noise_layout layouts[LAYOUTS];
@@ -153,6 +164,11 @@ static double operand_norm(const struct noise_layout *layout, const struct trace
     return operands > 1 && product < largest ? product : largest;
 }
 
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
 struct pair {
     const struct noise_layout *layout; /* A's */
     const struct trace_chunk *a, *b;
@@ -162,34 +178,51 @@ struct pair {
 
 static double rounding_of(const struct trace_type *a, const struct trace_type *b)
 {
+    if (a->kind == DIVERGE_KIND_INTEGER)
+        return 0;
     if (a->kind == DIVERGE_KIND_FLOAT)
         return band_rounding(DIVERGE_F32); /* most numbers come from there */
     double one = band_rounding(a->dtype), other = band_rounding(b->dtype);
     return one > other ? one : other;
 }
 
-/* What cannot be measured: NULL, or why it is beyond noise. */
-static const char *exact_difference(const struct pair *pair, const struct envelope *envelope)
+static const struct kinship *kinship_of(struct noise *noise, const struct trace_type *a,
+                                        const struct trace_type *b)
 {
-    const struct trace_type *a = chunk_type(pair->a, pair->i), *b = chunk_type(pair->b, pair->j);
-    bool tensors = a->kind == DIVERGE_KIND_TENSOR;
+    struct kinship *kinship = &noise->kinship;
+    if (kinship->a == a && kinship->b == b)
+        return kinship;
+    *kinship =
+        (struct kinship){.a = a, .b = b, .equal = type_equal(a, b), .rounding = rounding_of(a, b)};
+    kinship->exact = a->kind == DIVERGE_KIND_ABSENT ||
+                     (a->kind == DIVERGE_KIND_TENSOR && !dtype_is_float(a->dtype));
     if (a->kind != b->kind || !type_same_shape(a, b))
-        return "shape";
-    if (a->dtype != b->dtype && !(dtype_is_float(a->dtype) && dtype_is_float(b->dtype)))
-        return "dtype";
+        kinship->why = "shape";
+    else if (a->dtype != b->dtype && !(dtype_is_float(a->dtype) && dtype_is_float(b->dtype)))
+        kinship->why = "dtype";
+    kinship->plain = a->kind == DIVERGE_KIND_TENSOR && !kinship->exact && !kinship->why;
+    return kinship;
+}
+
+/* Types live as long as their chunks. */
+static void forget_types(struct noise *noise)
+{
+    noise->kinship = (struct kinship){0};
+}
+
+/* What cannot be measured: NULL, or why it is beyond noise. */
+static const char *exact_difference(const struct pair *pair, const struct kinship *kinship,
+                                    const struct envelope *envelope)
+{
+    if (kinship->why)
+        return kinship->why;
     if (chunk_argument(pair->a, pair->i) != chunk_argument(pair->b, pair->j) &&
         !(envelope->varied & VARIED_ARGUMENT))
         return "argument";
-    if (tensors && !measure_same_nonfinite(pair->a, pair->i, pair->b, pair->j))
+    if (kinship->a->kind == DIVERGE_KIND_TENSOR &&
+        !measure_same_nonfinite(pair->a, pair->i, pair->b, pair->j))
         return "non-finite";
     return NULL;
-}
-
-static bool is_exact(const struct pair *pair)
-{
-    const struct trace_type *type = chunk_type(pair->a, pair->i);
-    return pair->layout->rule[pair->i] == NOISE_EXACT || type->kind == DIVERGE_KIND_ABSENT ||
-           (type->kind == DIVERGE_KIND_TENSOR && !dtype_is_float(type->dtype));
 }
 
 static void mark_negligible(struct noise *noise, const struct pair *pair)
@@ -226,60 +259,62 @@ static const char *excused_by_operands(struct noise *noise, const struct pair *p
     return NULL;
 }
 
-/* True: within noise. */
-static bool judge_measured(struct engine *engine, const struct pair *pair,
+/* True: within noise. *ret is for those who want to tell it. */
+static bool judge_measured(struct engine *engine, const struct pair *pair, double rounding,
                            const struct envelope *envelope, struct engine_judgement *ret)
 {
     struct noise *noise = engine->noise;
     const struct trace_type *type = chunk_type(pair->a, pair->i);
-    bool number = type->kind != DIVERGE_KIND_TENSOR, integer = type->kind == DIVERGE_KIND_INTEGER;
+    bool number = type->kind != DIVERGE_KIND_TENSOR;
     struct measure m =
         number ? measure_numbers(type, chunk_value(pair->a, pair->i), chunk_value(pair->b, pair->j))
                : measure_tensors(pair->a, pair->i, pair->b, pair->j, pair->root, false);
     double noisy = m.sketched && envelope->sketched > envelope->statistics
                        ? (double)envelope->sketched
                        : (double)envelope->statistics;
-    double tolerance = integer ? 0 : engine->options->tolerance;
-    double rounding = integer ? 0 : rounding_of(type, chunk_type(pair->b, pair->j));
-    double allowed = noisy * noise->margin * m.norm, tolerated = tolerance * m.norm;
-    ret->sketched = m.sketched;
+    double tolerance = type->kind == DIVERGE_KIND_INTEGER ? 0 : engine->options->tolerance;
     if (isnan(m.distance)) {
         ret->why = envelope->varied & VARIED_VALUE ? "repeats differ here too" : "not measured";
         return envelope->varied & VARIED_VALUE;
     }
-    const char *why = noisy > 0 && m.distance <= allowed ? "noise"
-                      : m.distance <= rounding * m.norm  ? "rounding"
-                                                         : "tolerance";
-    allowed = fmax(allowed, fmax(tolerated, rounding * m.norm));
-    bool within = m.distance <= allowed;
-    if (!within && !number) {
+    const char *why = NULL;
+    double allowed = noisy * noise->margin * m.norm;
+    if (m.distance <= rounding * m.norm)
+        why = "rounding";
+    else if (m.distance <= allowed)
+        why = "noise";
+    else if (m.distance <= tolerance * m.norm)
+        why = "tolerance";
+    allowed = larger(allowed, larger(tolerance, rounding) * m.norm);
+    if (!why && !number)
         why = excused_by_operands(noise, pair, &m, rounding, tolerance, &allowed);
-        within = why != NULL;
-    }
-    ret->distance = m.norm > 0 ? m.distance / m.norm : m.distance;
-    ret->allowed = m.norm > 0 ? allowed / m.norm : allowed;
-    ret->why = within ? why : "beyond";
-    return within;
+    engine->answer->noise.statistics |= why && !number && !m.sketched;
+    *ret = (struct engine_judgement){.distance = m.distance,
+                                     .allowed = allowed,
+                                     .norm = m.norm,
+                                     .sketched = m.sketched,
+                                     .why = why ? why : "beyond"};
+    return why != NULL;
 }
 
 static bool judge_pair(struct engine *engine, const struct pair *pair, struct engine_judgement *ret)
 {
     const struct envelope *envelope = &engine->noise->envelopes[pair->layout->site[pair->i]];
     *ret = (struct engine_judgement){.distance = NAN, .allowed = NAN};
-    ret->why = exact_difference(pair, envelope);
+    const struct kinship *kinship =
+        kinship_of(engine->noise, chunk_type(pair->a, pair->i), chunk_type(pair->b, pair->j));
+    ret->why = exact_difference(pair, kinship, envelope);
     if (ret->why)
         return false;
-    const struct trace_type *type = chunk_type(pair->a, pair->i);
-    if (type_equal(type, chunk_type(pair->b, pair->j)) &&
-        chunk_value(pair->a, pair->i) == chunk_value(pair->b, pair->j)) {
+    if (kinship->equal && chunk_value(pair->a, pair->i) == chunk_value(pair->b, pair->j)) {
         ret->why = "repeats differ here too"; /* in their arguments */
         return true;
     }
-    if (is_exact(pair)) {
+    if (kinship->exact || pair->layout->rule[pair->i] == NOISE_EXACT) {
         ret->why = envelope->varied & VARIED_VALUE ? "repeats differ here too" : "exact";
         return envelope->varied & VARIED_VALUE;
     }
-    return judge_measured(engine, pair, envelope, ret);
+    return judge_measured(engine, pair, kinship->rounding, envelope, ret);
 }
 
 /* ---- what repeats differ by ------------------------------------------------------------------ */
@@ -295,18 +330,19 @@ static double *roots_of(struct noise *noise, const struct trace_chunk *chunk)
 static void widen(float *envelope, double distance)
 {
     /* Rounded up: what a repeat differs by is within the envelope. */
-    float wide = nextafterf((float)distance, INFINITY);
+    float wide = (float)(distance * (1 + 0x1p-22));
     if (wide > *envelope)
         *envelope = wide;
 }
 
-static void observe_pair(const struct trace_chunk *a, uint32_t i, const struct trace_chunk *r,
-                         uint32_t j, double root, struct envelope *envelope)
+static void observe_pair(struct noise *noise, const struct trace_chunk *a, uint32_t i,
+                         const struct trace_chunk *r, uint32_t j, double root,
+                         struct envelope *envelope)
 {
     const struct trace_type *type = chunk_type(a, i), *other = chunk_type(r, j);
     if (chunk_argument(a, i) != chunk_argument(r, j))
         envelope->varied |= VARIED_ARGUMENT;
-    if (chunk_value(a, i) == chunk_value(r, j) || (type != other && !type_equal(type, other)))
+    if (chunk_value(a, i) == chunk_value(r, j) || !kinship_of(noise, type, other)->equal)
         return;
     envelope->varied |= VARIED_VALUE;
     bool number = type->kind != DIVERGE_KIND_TENSOR;
@@ -357,9 +393,10 @@ static void observe(struct engine *engine, size_t n, enum diverge_tier tier, uin
         struct envelope *envelope = &noise->envelopes[layout->site[i]];
         if ((chunk_state(a, i) | chunk_state(r, j)) & DVG_STATE_UNREAD)
             continue;
-        observe_pair(a, i, r, j, roots[a->type[i]], envelope);
+        observe_pair(noise, a, i, r, j, roots[a->type[i]], envelope);
         engine->answer->noise.noisy++;
     }
+    forget_types(noise);
 }
 
 /* ---- one segment ---------------------------------------------------------------------------- */
@@ -377,6 +414,25 @@ static bool has_single(const struct alignment *alignment, const struct trace_chu
     return false;
 }
 
+/*
+ * The way most records go: tensors of numbers without sketches, well within. False says nothing:
+ * judge_pair then decides, and would have said the same.
+ */
+static bool is_plainly_within(const struct engine *engine, const struct pair *pair,
+                              const struct kinship *kinship)
+{
+    const struct noise *noise = engine->noise;
+    const struct trace_chunk *a = pair->a, *b = pair->b;
+    if (!kinship->plain || pair->layout->rule[pair->i] != NOISE_VALUE || a->n_nonfinite ||
+        b->n_nonfinite || (a->n_sketches && b->n_sketches) ||
+        chunk_argument(a, pair->i) != chunk_argument(b, pair->j))
+        return false;
+    struct measure m = measure_tensors(a, pair->i, b, pair->j, pair->root, true);
+    double envelope = (double)noise->envelopes[pair->layout->site[pair->i]].statistics;
+    double limit = larger(envelope * noise->margin, kinship->rounding);
+    return m.distance <= larger(limit, engine->options->tolerance) * m.norm;
+}
+
 /* True: every difference is within noise. */
 static bool judge_chunks(struct engine *engine, const struct noise_layout *layout,
                          const struct alignment *alignment, const struct trace_chunk *const chunk[],
@@ -392,14 +448,14 @@ static bool judge_chunks(struct engine *engine, const struct noise_layout *layou
             continue;
         const struct trace_type *one = chunk_type(a, i), *other = chunk_type(b, j);
         if (a->value[i] == b->value[j] && chunk_argument(a, i) == chunk_argument(b, j) &&
-            (one == other || type_equal(one, other)))
+            (one == other || kinship_of(engine->noise, one, other)->equal))
             continue;
         const struct pair pair = {
             .layout = layout, .a = a, .b = b, .i = i, .j = j, .root = roots[a->type[i]]};
-        if (!judge_pair(engine, &pair, &judgement))
-            return false;
-        if (!judgement.sketched && one->kind == DIVERGE_KIND_TENSOR)
+        if (is_plainly_within(engine, &pair, kinship_of(engine->noise, one, other)))
             engine->answer->noise.statistics = true;
+        else if (!judge_pair(engine, &pair, &judgement))
+            return false;
     }
     return true;
 }
@@ -442,6 +498,7 @@ static bool judge_segment(struct engine *engine, const struct pairing *pairing, 
         within = judge_tier(engine, pairing, (enum diverge_tier)tier, segment) && within;
     engine_release(engine, mark);
     clear_temporary(engine);
+    forget_types(engine->noise);
     return within && !engine->options->strict_structure;
 }
 
@@ -463,7 +520,13 @@ static bool item_is_within(struct engine *engine, const struct view *view, const
                               .i = i,
                               .j = item->index[SIDE_B],
                               .root = measure_root(chunk_type(a, i))};
+    forget_types(engine->noise);
     bool within = judge_pair(engine, &pair, ret);
+    forget_types(engine->noise);
+    if (ret->norm > 0) {
+        ret->distance /= ret->norm;
+        ret->allowed /= ret->norm;
+    }
     const struct band *band = band_of(ret->distance);
     ret->band = band ? band->name : NULL;
     return within;
@@ -580,7 +643,8 @@ void noise_judge(struct engine *engine, const struct pairing *pairing, uint64_t 
     said->known = true;
     said->complete = first || said->complete;
     uint64_t segment = next_segment(engine, pairing, from);
-    for (; segment <= pairing->high; segment = next_segment(engine, pairing, segment + 1)) {
+    for (; segment != NO_SEGMENT && segment <= pairing->high;
+         segment = next_segment(engine, pairing, segment + 1)) {
         tick(engine, segment - from, pairing->high - from);
         said->through = segment;
         if (!judge_segment(engine, pairing, segment) && look_closer(engine, pairing, segment))

@@ -50,8 +50,9 @@ static void fill_columns(int run, int variant)
 {
     struct columns *columns = &trace->columns[run][variant];
     for (uint32_t i = 0; i < RECORDS; i++) {
-        uint64_t mixed = (i + 1) * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)(variant * RUNS + run);
-        float noise = 1 + 1e-5F * (float)((mixed >> 40) % 100) / 100 + 1e-6F * (float)run;
+        uint64_t mixed = ((uint64_t)i * VARIANTS + (uint64_t)variant + 1) * RUNS + (uint64_t)run;
+        mixed *= UINT64_C(0x9e3779b97f4a7c15);
+        float noise = 1 + 1e-5F * (float)((mixed >> 40) % 100) / 100;
         columns->value[i] = mixed >> 3;
         columns->l2[i] = 10 * noise;
         columns->sum[i] = 3 * noise;

@@ -65,6 +65,18 @@ static int run(struct tb *a, struct tb *b, const struct engine_options *options)
     return status;
 }
 
+/* Judged by noise as well, with a repeat of both. */
+static int run_noisy(struct tb *a, struct tb *b, struct tb *again)
+{
+    const struct engine_repeat repeat = {.source = tb_source(again), .run = tb_run(again)};
+    struct engine_options options = ENGINE_OPTIONS_INIT;
+    options.repeats[0] = options.repeats[1] = &repeat;
+    options.n_repeats[0] = options.n_repeats[1] = 1;
+    options.tolerance = 0.5;
+    options.excuse_noise = true;
+    return run(a, b, &options);
+}
+
 static void chunks_that_lie_are_refused_or_survived(void **state)
 {
     (void)state;
@@ -83,6 +95,10 @@ static void chunks_that_lie_are_refused_or_survived(void **state)
                 int status = run(a, b, NULL);
                 assert_true(status == 0 || status == DIVERGE_ECORRUPT);
                 refused += status == DIVERGE_ECORRUPT;
+                status = run_noisy(a, b, b);
+                assert_true(status == 0 || status == DIVERGE_ECORRUPT);
+                status = run_noisy(b, a, b);
+                assert_true(status == 0 || status == DIVERGE_ECORRUPT);
                 tb_free(a);
                 tb_free(b);
             }
@@ -109,6 +125,12 @@ static void memory_that_runs_out_is_an_error(void **state)
             engine_answer_free(answer);
         }
         assert_true(sweep.rounds > 10);
+        sweep = (struct dvg_fault_sweep){.kind = DVG_FAULT_ALLOC, .error = ENOMEM};
+        while (dvg_fault_sweep_next(&sweep)) {
+            int status = run_noisy(a, b, b);
+            dvg_fault_disarm();
+            assert_true(status == 0 || status == DIVERGE_ENOMEM);
+        }
         tb_free(a);
         tb_free(b);
     }
@@ -145,6 +167,8 @@ static void extreme_numbers_are_survived(void **state)
     (void)state;
     struct tb *a = extreme(0), *b = extreme(1);
     assert_int_equal(run(a, b, NULL), 0);
+    assert_int_equal(run_noisy(a, b, b), 0);
+    assert_int_equal(run_noisy(b, a, a), 0);
     struct engine_options options = ENGINE_OPTIONS_INIT;
     options.all = true;
     for (int64_t offset = -3; offset < 4; offset++) {
