@@ -499,11 +499,12 @@ static void describe_causes(const struct evidence *evidence, bool same, struct r
         ruling_evidence(evidence, ret, "no cause was recorded that could differ");
 }
 
-/* What the op's library says of it, or what helps in general. */
+/* What the op's library says of it, or what helps in general; nothing of one it does not use. */
 static void advise_op(const struct evidence *evidence, struct ruling *ret)
 {
     const char *library = known_op_library(evidence->engine->sides[SIDE_A].run);
-    const struct known_op *known = known_op_advice(evidence->site->op, library);
+    bool tells = library || strstr(evidence->site->op, "::"); /* a namespace names it as well */
+    const struct known_op *known = tells ? known_op_advice(evidence->site->op, library) : NULL;
     if (known)
         ruling_next(evidence, ret,
                     "%s documents an op of this name as nondeterministic (%s): %s [%s; %s]",
