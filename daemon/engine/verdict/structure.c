@@ -63,6 +63,37 @@ static bool is_alias(const struct trace_site *site)
            text_has_word(site->name, words);
 }
 
+/* What only the other side has and holds the same: the record by another name. NULL: nothing. */
+static const struct item *other_name(const struct view *view, const struct item *first)
+{
+    int side = item_has(first, SIDE_A) ? SIDE_A : SIDE_B, other = side == SIDE_A ? SIDE_B : SIDE_A;
+    const struct trace_type *type = item_type(view, first, side);
+    if (type->kind != DIVERGE_KIND_TENSOR)
+        return NULL;
+    for (size_t i = 0; i < view->n_items; i++) {
+        const struct item *item = &view->items[i];
+        if (!item_has(item, side) && item_has(item, other) &&
+            item_site(view, item)->role == item_site(view, first)->role &&
+            item_value(view, item, other) == item_value(view, first, side) &&
+            type_equal(item_type(view, item, other), type))
+            return item;
+    }
+    return NULL;
+}
+
+static void describe_single(const struct evidence *evidence, struct ruling *ret)
+{
+    const struct item *first = evidence->first;
+    const struct item *other = other_name(evidence->view, first);
+    ruling_evidence(evidence, ret, "%s at %s is in %c only", evidence_what(evidence, first),
+                    evidence_place(evidence), side_of(first));
+    if (!other)
+        return;
+    ruling_evidence(evidence, ret, "%s, in %c only, holds the same value",
+                    evidence_what(evidence, other), side_of(other));
+    ruling_next(evidence, ret, "when it was only renamed: --map FILE compares it by the new name");
+}
+
 bool rule_structure(const struct evidence *evidence, struct ruling *ret)
 {
     const struct item *first = evidence->first;
@@ -78,8 +109,7 @@ bool rule_structure(const struct evidence *evidence, struct ruling *ret)
     ruling_set(ret, "structure", detail, ENGINE_CERTAIN,
                "The runs differ in structure; values up to there agree.");
     if (!evidence_is_pair(first))
-        ruling_evidence(evidence, ret, "%s at %s is in %c only", evidence_what(evidence, first),
-                        evidence_place(evidence), side_of(first));
+        describe_single(evidence, ret);
     else if (strcmp(detail, "missing") == 0 || strcmp(detail, "extra") == 0)
         ruling_evidence(evidence, ret, "there is no %s at %s in %c, and one in the other run",
                         evidence_what(evidence, first), evidence_place(evidence),
