@@ -191,6 +191,74 @@ static struct sequence make_sequence(struct pool *arena, const struct call *call
     return sequence;
 }
 
+/* ---- what changed places -------------------------------------------------------------------- */
+
+struct leftover { /* a call that the order left without counterpart */
+    uint64_t key; /* what it is: of an op also what it read, or wrote where it reads nothing */
+    uint32_t index;
+    uint32_t used; /* how many of this key were taken, counted at the first of them */
+};
+
+static uint64_t key_of(const struct trace_chunk *chunk, const struct call *call)
+{
+    if (chunk->layout->sites[call->first]->op[0] == '\0')
+        return call->signature;
+    bool reads = call->inputs != HASH_START;
+    return hash_number(call->signature, reads ? call->inputs : call->values);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct leftover *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+static size_t first_of_key(const struct leftover *list, size_t count, uint64_t key)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (list[middle].key < key)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/*
+ * State that was registered in another order, and ops that stand elsewhere but read the same: they
+ * are the same records.
+ */
+static void match_moved(struct aligner *aligner, const struct call *a, size_t n_a,
+                        const struct call *b, size_t n_b, const uint32_t *match)
+{
+    bool *taken = POOL_ARRAY(aligner->arena, bool, n_b);
+    struct leftover *list = POOL_ARRAY(aligner->arena, struct leftover, n_b);
+    size_t count = 0;
+    for (size_t i = 0; i < n_a; i++)
+        if (match[i] != NO_INDEX)
+            taken[match[i]] = true;
+    for (size_t j = 0; j < n_b; j++)
+        if (!taken[j])
+            list[count++] = (struct leftover){.key = key_of(aligner->chunk[SIDE_B], &b[j]),
+                                              .index = (uint32_t)j};
+    if (count)
+        qsort(list, count, sizeof(list[0]), by_key);
+    for (size_t i = 0; i < n_a && count; i++) {
+        if (match[i] != NO_INDEX)
+            continue;
+        uint64_t key = key_of(aligner->chunk[SIDE_A], &a[i]);
+        size_t first = first_of_key(list, count, key), at = first;
+        if (first < count && list[first].key == key)
+            at += list[first].used++;
+        if (at < count && list[at].key == key)
+            join_calls(aligner, &a[i], &b[list[at].index]);
+    }
+}
+
 static void match_group(struct aligner *aligner, const struct call *a, size_t n_a,
                         const struct call *b, size_t n_b)
 {
@@ -200,6 +268,7 @@ static void match_group(struct aligner *aligner, const struct call *a, size_t n_
     for (size_t i = 0; i < n_a; i++)
         if (match[i] != NO_INDEX)
             join_calls(aligner, &a[i], &b[match[i]]);
+    match_moved(aligner, a, n_a, b, n_b, match);
 }
 
 static size_t group_end(const struct calls *calls, size_t from)
