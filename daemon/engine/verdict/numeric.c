@@ -403,6 +403,21 @@ bool rule_reduction_order(const struct evidence *evidence, struct ruling *ret)
     return true;
 }
 
+/* What the op's library says of it, or what helps in general. */
+static void advise_op(const struct evidence *evidence, struct ruling *ret)
+{
+    const char *library = known_op_library(evidence->engine->sides[SIDE_A].run);
+    const struct known_op *known = known_op_advice(evidence->site->op, library);
+    bool said = known && (evidence_uses(evidence, known->library) ||
+                          strncmp(evidence->site->op, "aten::", 6) == 0);
+    if (said)
+        ruling_next(evidence, ret,
+                    "%s documents an op of this name as nondeterministic (%s): %s [%s; %s]",
+                    known->library, known->device, known->remedy, known->versions, known->source);
+    else if (evidence_uses(evidence, "torch"))
+        ruling_next(evidence, ret, "torch.use_deterministic_algorithms(True), or one thread");
+}
+
 /* Beyond what any format's rounding makes, and the runs' causes differ. */
 #define FAR_APART 1e-2
 
@@ -499,20 +514,6 @@ static void describe_causes(const struct evidence *evidence, bool same, struct r
         ruling_evidence(evidence, ret, "no cause was recorded that could differ");
 }
 
-/* What the op's library says of it, or what helps in general; nothing of one it does not use. */
-static void advise_op(const struct evidence *evidence, struct ruling *ret)
-{
-    const char *library = known_op_library(evidence->engine->sides[SIDE_A].run);
-    bool tells = library || strstr(evidence->site->op, "::"); /* a namespace names it as well */
-    const struct known_op *known = tells ? known_op_advice(evidence->site->op, library) : NULL;
-    if (known)
-        ruling_next(evidence, ret,
-                    "%s documents an op of this name as nondeterministic (%s): %s [%s; %s]",
-                    known->library, known->device, known->remedy, known->versions, known->source);
-    else if (evidence_uses(evidence, "torch"))
-        ruling_next(evidence, ret, "torch.use_deterministic_algorithms(True), or one thread");
-}
-
 bool rule_nondeterministic(const struct evidence *evidence, struct ruling *ret)
 {
     const struct engine_finding *finding = evidence->finding;
@@ -521,8 +522,7 @@ bool rule_nondeterministic(const struct evidence *evidence, struct ruling *ret)
     bool same_causes =
         environment_causes(evidence->answer) == 0 && evidence->answer->environment_equal_causes > 0;
     const struct engine_inputs *inputs = &finding->inputs;
-    bool module = evidence->site->op[0] == '\0'; /* what it is made of was not recorded */
-    bool likely = same_causes && inputs->equal > 0 && !module;
+    bool likely = same_causes && inputs->equal > 0;
     ruling_set(ret, "nondeterministic-kernel", is_tie(evidence) ? "ties" : NULL,
                likely ? ENGINE_LIKELY : ENGINE_POSSIBLE,
                same_causes
@@ -536,8 +536,6 @@ bool rule_nondeterministic(const struct evidence *evidence, struct ruling *ret)
     describe_causes(evidence, same_causes, ret);
     if (ret->detail)
         ruling_evidence(evidence, ret, "its values are equal, its indices are not");
-    if (module)
-        ruling_next_ops(evidence, ret);
     ruling_evidence(evidence, ret, "no repeats: certain only when two runs of one side disagree");
     advise_op(evidence, ret);
     ruling_next_repeat(evidence, ret);
