@@ -404,13 +404,13 @@ bool rule_reduction_order(const struct evidence *evidence, struct ruling *ret)
 }
 
 /* What the op's library says of it, or what helps in general. */
-static void advise_op(const struct evidence *evidence, struct ruling *ret)
+void ruling_next_determinism(const struct evidence *evidence, struct ruling *ret)
 {
     const char *library = known_op_library(evidence->engine->sides[SIDE_A].run);
+    if (!library)
+        library = known_op_library(evidence->engine->sides[SIDE_B].run);
     const struct known_op *known = known_op_advice(evidence->site->op, library);
-    bool said = known && (evidence_uses(evidence, known->library) ||
-                          strncmp(evidence->site->op, "aten::", 6) == 0);
-    if (said)
+    if (known)
         ruling_next(evidence, ret,
                     "%s documents an op of this name as nondeterministic (%s): %s [%s; %s]",
                     known->library, known->device, known->remedy, known->versions, known->source);
@@ -540,7 +540,7 @@ bool rule_nondeterministic(const struct evidence *evidence, struct ruling *ret)
     if (module)
         ruling_next_ops(evidence, ret);
     ruling_evidence(evidence, ret, "no repeats: certain only when two runs of one side disagree");
-    advise_op(evidence, ret);
+    ruling_next_determinism(evidence, ret);
     ruling_next_repeat(evidence, ret);
     return true;
 }
