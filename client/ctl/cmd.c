@@ -316,6 +316,12 @@ int ctl_fail_error(int error, const char *what, const char *text)
                     more ? text_escape(text) : diverge_strerror(error));
 }
 
+int ctl_fail_file(int error, const char *path, const char *text)
+{
+    return ctl_fail_error(error == DIVERGE_ESTATE ? DIVERGE_EPROTO : error, text_escape(path),
+                          text);
+}
+
 int ctl_finish(int status)
 {
     if (fflush(stdout) != 0 || ferror(stdout)) {

@@ -116,6 +116,8 @@ int ctl_exit_status(int error);
 int ctl_finish(int status);
 /* Like ctl_fail, for a DIVERGE_E… with an optional text of what was tried. */
 int ctl_fail_error(int error, const char *what, const char *text);
+/* The same for what a recording holds: a message out of place is the file's fault, not ours. */
+int ctl_fail_file(int error, const char *path, const char *text);
 
 /* Documents from the tables. */
 void help_overview(void);

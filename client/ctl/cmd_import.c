@@ -72,7 +72,7 @@ static int import_by_daemon(const char *path, struct imported *ret)
         return ctl_fail(EX_DATAERR, "%s is not a recording (divergectl export makes them)",
                         text_escape(path));
     if (error)
-        return ctl_fail_error(error, text_escape(path), result.error);
+        return ctl_fail_file(error, path, result.error);
     if (!result.streams)
         return ctl_fail(EX_DATAERR, "%s holds no run", text_escape(path));
     ret->name = mem_string(result.run_name);

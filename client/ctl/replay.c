@@ -180,7 +180,7 @@ static int take_frame(struct replay *replay, const struct dvg_frame *frame, cons
 int replay_file(const char *socket_path, struct dvg_bytes file, struct replay_result *ret)
 {
     struct replay replay = {.socket_path = socket_path, .peer = {.fd = -1}, .result = ret};
-    struct dvg_recording recording;
+    struct dvg_recording recording = {0};
     struct dvg_frame frame;
     int more = 0;
 

@@ -237,7 +237,7 @@ int source_store_import(struct store *store, const char *path, struct ingest_imp
     if (status == DIVERGE_EPROTO && !ret->frames)
         return ctl_fail(EX_DATAERR, "%s is not a recording (divergectl export makes them)",
                         text_escape(path));
-    return status ? ctl_fail_error(status, text_escape(path), ret->text) : EX_OK;
+    return status ? ctl_fail_file(status, path, ret->text) : EX_OK;
 }
 
 /* ---- recordings as runs ---------------------------------------------------------------------- */

@@ -25,9 +25,9 @@ int dvg_sender_put(struct dvg_sender *sender, int tier, uint64_t records)
 
 /*
  * When neither queue nor spool has room, records may wait in the rings for acknowledgements to make
- * some. The rings fill, then training waits, which it may for wait_ns a segment. So a segment is held
- * for less than that; after it, tiers are shed, op first. A daemon that makes no room at all is
- * waited for once, not in every segment.
+ * some. The rings fill, then training waits, which it may for wait_ns a segment. So a segment is
+ * held for less than that; after it, tiers are shed, op first. A daemon that makes no room at all
+ * is waited for once, not in every segment.
  */
 #define PATIENCE_NS UINT64_C(1000000000)
 

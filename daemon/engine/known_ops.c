@@ -48,9 +48,8 @@ const struct known_op *known_op_advice(const char *op, const char *library)
     struct name name = plain_name(op);
     if (begins(op, "aten::"))
         library = "torch";
-    for (size_t i = 0; i < n_known_ops; i++)
-        if ((!library || strcmp(known_ops[i].library, library) == 0) &&
-            matches(known_ops[i].op, name))
+    for (size_t i = 0; library && i < n_known_ops; i++)
+        if (strcmp(known_ops[i].library, library) == 0 && matches(known_ops[i].op, name))
             return &known_ops[i];
     return NULL;
 }

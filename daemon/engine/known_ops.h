@@ -26,7 +26,8 @@ extern const size_t n_known_ops;
 
 /*
  * The row of an op as it was recorded ("aten::scatter_add_.out" is "scatter_add"); NULL: none.
- * `library` NULL: what the name's namespace says, else the first row of that name.
+ * `library` NULL: what the name's namespace says, for a name alone says little: a program of one
+ * library is not told what another's op of that name needs.
  */
 const struct known_op *known_op_advice(const char *op, const char *library);
 /* What a run used, by its metadata; NULL: not known. */

@@ -194,7 +194,7 @@ static void is_nondeterministic(const struct evidence *evidence, struct ruling *
     if (strcmp(ruling->class_name, "nondeterministic-kernel") != 0) {
         ruling_set(ruling, "nondeterministic-kernel", NULL, ruling->confidence, NULL);
         ruling->n_next = 0;
-        ruling_next(evidence, ruling, "torch.use_deterministic_algorithms(True), or one thread");
+        ruling_next_determinism(evidence, ruling);
     }
     bool whole = evidence_inputs_equal(evidence);
     ruling->text =

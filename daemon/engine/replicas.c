@@ -317,7 +317,7 @@ static void compare_groups(struct checker *checker, const struct members *member
     }
 }
 
-/* ---- the first difference --------------------------------------------------------------------- */
+/* ---- the first difference -------------------------------------------------------------------- */
 
 static bool same_site(const struct trace_site *a, const struct trace_site *b)
 {
@@ -505,7 +505,7 @@ static void explain(struct checker *checker)
         judge_state(checker, site);
 }
 
-/* ---- generators and data ---------------------------------------------------------------------- */
+/* ---- generators and data --------------------------------------------------------------------- */
 
 static bool is_derived(const struct trace_site *site)
 {

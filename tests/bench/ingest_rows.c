@@ -21,7 +21,8 @@ int __real_store_commit(struct store *store);
 
 static const char create_sql[] =
     "CREATE TABLE IF NOT EXISTS bench_records"
-    " (stream INT, segment INT, tier INT, lane INT, seq INT, site INT, source INT, value INT, type INT, argument INT, state INT, ord INT, producer INT,"
+    " (stream INT, segment INT, tier INT, lane INT, seq INT, site INT, source INT,"
+    " value INT, type INT, argument INT, state INT, ord INT, producer INT,"
     " sum REAL, l2 REAL, min INT, max INT, zero INT,"
     " PRIMARY KEY (stream, segment, tier, lane, seq)) WITHOUT ROWID";
 static const char insert_sql[] =

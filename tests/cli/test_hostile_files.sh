@@ -14,8 +14,8 @@ damage() {
     env -i "${environment[@]}" python3 "$here/hostile_files.py" "$DVG_DIVERGECTL" "$@" ||
         fail "damaged $1"
 }
-damage store "$dir/whole.db" - 200
-damage recording "$dir/a.dvg" "$dir/b.dvg" 200
+damage store "$dir/whole.db" - 100
+damage recording "$dir/a.dvg" "$dir/b.dvg" 80
 # A view without end where the runs should be: refused at once, with what to do.
 python3 - "$dir/whole.db" <<'P'
 import sqlite3

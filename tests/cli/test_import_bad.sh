@@ -39,3 +39,16 @@ for file in text empty; do
 done
 expect 66 ctl import "$dir/none"
 expect 65 ctl import "$dir"
+# Whole frames, but not in an order that is a recording: the file's fault as well.
+python3 - "$dir/a.dvg" "$dir/headless.dvg" <<'P'
+import struct
+import sys
+
+data = open(sys.argv[1], "rb").read()
+first = 16 + 32 + struct.unpack_from("<I", data, 16 + 8)[0]
+open(sys.argv[2], "wb").write(data[:16] + data[first:])
+P
+expect 65 ctl import "$dir/headless.dvg"
+err_has 'headless.dvg'
+expect 65 ctl first-diff "$dir/headless.dvg" "$dir/a.dvg"
+err_has 'before HELLO'

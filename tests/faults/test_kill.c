@@ -48,7 +48,7 @@ static void begin(struct running *r, int number)
     char fault[64];
     *r = (struct running){0};
     snprintf(r->name, sizeof(r->name), "run-%d", number);
-    snprintf(r->log, sizeof(r->log), "%s/%s.log", d.dir, r->name);
+    snprintf(r->log, sizeof(r->log), "%s/run-%d.log", d.dir, number);
     snprintf(preload, sizeof(preload), "LD_PRELOAD=%s", getenv("DVG_FAULT_LIB"));
     snprintf(fault, sizeof(fault), "DVG_FAULT=send:%d:KILL", (int)draw(60));
     plan.name = r->name;

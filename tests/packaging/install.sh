@@ -25,7 +25,7 @@ for file in bin/diverged bin/divergectl include/diverge/diverge.h lib/systemd/us
     share/man/man1/diverged.1 share/man/man1/divergectl.1 \
     share/bash-completion/completions/divergectl share/zsh/site-functions/_divergectl \
     share/fish/vendor_completions.d/divergectl.fish \
-    share/doc/diverged/first-diff.schema.json; do
+    share/doc/diverged/{first-diff,replicas,suspects,tree}.schema.json; do
     [[ -s $prefix/$file ]] || fail "$file is missing or empty"
 done
 for page in diverged divergectl; do

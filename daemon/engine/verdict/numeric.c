@@ -404,13 +404,13 @@ bool rule_reduction_order(const struct evidence *evidence, struct ruling *ret)
 }
 
 /* What the op's library says of it, or what helps in general. */
-static void advise_op(const struct evidence *evidence, struct ruling *ret)
+void ruling_next_determinism(const struct evidence *evidence, struct ruling *ret)
 {
     const char *library = known_op_library(evidence->engine->sides[SIDE_A].run);
+    if (!library)
+        library = known_op_library(evidence->engine->sides[SIDE_B].run);
     const struct known_op *known = known_op_advice(evidence->site->op, library);
-    bool said = known && (evidence_uses(evidence, known->library) ||
-                          strncmp(evidence->site->op, "aten::", 6) == 0);
-    if (said)
+    if (known)
         ruling_next(evidence, ret,
                     "%s documents an op of this name as nondeterministic (%s): %s [%s; %s]",
                     known->library, known->device, known->remedy, known->versions, known->source);
@@ -522,7 +522,8 @@ bool rule_nondeterministic(const struct evidence *evidence, struct ruling *ret)
     bool same_causes =
         environment_causes(evidence->answer) == 0 && evidence->answer->environment_equal_causes > 0;
     const struct engine_inputs *inputs = &finding->inputs;
-    bool likely = same_causes && inputs->equal > 0;
+    bool module = evidence->site->op[0] == '\0'; /* what it is made of was not recorded */
+    bool likely = same_causes && inputs->equal > 0 && !module;
     ruling_set(ret, "nondeterministic-kernel", is_tie(evidence) ? "ties" : NULL,
                likely ? ENGINE_LIKELY : ENGINE_POSSIBLE,
                same_causes
@@ -536,8 +537,10 @@ bool rule_nondeterministic(const struct evidence *evidence, struct ruling *ret)
     describe_causes(evidence, same_causes, ret);
     if (ret->detail)
         ruling_evidence(evidence, ret, "its values are equal, its indices are not");
+    if (module)
+        ruling_next_ops(evidence, ret);
     ruling_evidence(evidence, ret, "no repeats: certain only when two runs of one side disagree");
-    advise_op(evidence, ret);
+    ruling_next_determinism(evidence, ret);
     ruling_next_repeat(evidence, ret);
     return true;
 }

@@ -201,7 +201,10 @@ static void describe_scalar(const struct evidence *evidence, const struct item *
                             struct ruling *ret)
 {
     const struct view *view = evidence->view;
+    const struct trace_site *site = item_site(view, scalar);
     const char *what = evidence_what(evidence, scalar);
+    if (site->op[0] && site->name[0])
+        what = pool_format(evidence->engine->keep, "%s of %s", site->name, what);
     if (!is_number(view, scalar, SIDE_A) || !is_number(view, scalar, SIDE_B))
         return;
     double a = as_double(view, scalar, SIDE_A), b = as_double(view, scalar, SIDE_B), before;

@@ -63,6 +63,37 @@ static bool is_alias(const struct trace_site *site)
            text_has_word(site->name, words);
 }
 
+/* What only the other side has and holds the same: the record by another name. NULL: nothing. */
+static const struct item *other_name(const struct view *view, const struct item *first)
+{
+    int side = item_has(first, SIDE_A) ? SIDE_A : SIDE_B, other = side == SIDE_A ? SIDE_B : SIDE_A;
+    const struct trace_type *type = item_type(view, first, side);
+    if (type->kind != DIVERGE_KIND_TENSOR)
+        return NULL;
+    for (size_t i = 0; i < view->n_items; i++) {
+        const struct item *item = &view->items[i];
+        if (!item_has(item, side) && item_has(item, other) &&
+            item_site(view, item)->role == item_site(view, first)->role &&
+            item_value(view, item, other) == item_value(view, first, side) &&
+            type_equal(item_type(view, item, other), type))
+            return item;
+    }
+    return NULL;
+}
+
+static void describe_single(const struct evidence *evidence, struct ruling *ret)
+{
+    const struct item *first = evidence->first;
+    const struct item *other = other_name(evidence->view, first);
+    ruling_evidence(evidence, ret, "%s at %s is in %c only", evidence_what(evidence, first),
+                    evidence_place(evidence), side_of(first));
+    if (!other)
+        return;
+    ruling_evidence(evidence, ret, "%s, in %c only, holds the same value",
+                    evidence_what(evidence, other), side_of(other));
+    ruling_next(evidence, ret, "when it was only renamed: --map FILE compares it by the new name");
+}
+
 bool rule_structure(const struct evidence *evidence, struct ruling *ret)
 {
     const struct item *first = evidence->first;
@@ -78,8 +109,7 @@ bool rule_structure(const struct evidence *evidence, struct ruling *ret)
     ruling_set(ret, "structure", detail, ENGINE_CERTAIN,
                "The runs differ in structure; values up to there agree.");
     if (!evidence_is_pair(first))
-        ruling_evidence(evidence, ret, "%s at %s is in %c only", evidence_what(evidence, first),
-                        evidence_place(evidence), side_of(first));
+        describe_single(evidence, ret);
     else if (strcmp(detail, "missing") == 0 || strcmp(detail, "extra") == 0)
         ruling_evidence(evidence, ret, "there is no %s at %s in %c, and one in the other run",
                         evidence_what(evidence, first), evidence_place(evidence),
@@ -250,13 +280,63 @@ bool rule_race(const struct evidence *evidence, struct ruling *ret)
     return true;
 }
 
+/* The parameter or buffer of the boundary before that is this input on `side`; NULL: none. */
+static const char *state_before(const struct evidence *evidence, const struct item *input, int side)
+{
+    struct engine *engine = evidence->engine;
+    const struct trace_type *type = item_type(evidence->view, input, side);
+    const char *name = NULL;
+    uint64_t segment = evidence->view->segment;
+    if (!segment_is_step(segment) || type->kind != DIVERGE_KIND_TENSOR || type_numel(type) < 2)
+        return NULL;
+    size_t mark = engine_mark(engine);
+    const struct trace_chunk *chunk =
+        side_load(engine, side, evidence->pairing->stream[side], DIVERGE_TIER_STEP, segment - 1);
+    for (uint32_t i = 0; chunk && !chunk->pruned && i < chunk->count && !name; i++) {
+        const struct trace_site *site = chunk->layout->sites[i];
+        if ((site->role == DIVERGE_ROLE_PARAM || site->role == DIVERGE_ROLE_BUFFER) &&
+            chunk_value(chunk, i) == item_value(evidence->view, input, side) &&
+            type_equal(chunk_type(chunk, i), type))
+            name = pool_string(engine->keep, site->name);
+    }
+    engine_release(engine, mark);
+    return name;
+}
+
+/* State that agreed at the boundary before, as nothing differs up to here, and that one op got
+ * otherwise. */
+static bool state_changed(const struct evidence *evidence, struct ruling *ret)
+{
+    if (!evidence->first || !evidence_is_pair(evidence->first))
+        return false;
+    const struct item *input = evidence_differing_input(evidence);
+    if (!input || !evidence_is_pair(input) || !is_measured(evidence->view, input))
+        return false;
+    const char *name[SIDES];
+    for (int side = 0; side < SIDES; side++)
+        name[side] = state_before(evidence, input, side);
+    if (!name[SIDE_A] == !name[SIDE_B])
+        return false;
+    int kept = name[SIDE_A] ? SIDE_A : SIDE_B;
+    ruling_set(ret, "unobserved", NULL, ENGINE_LIKELY,
+               "A tensor of the state changed between the boundary and the op that reads it.");
+    ruling_evidence(
+        evidence, ret,
+        "%s agrees at boundary %llu; input %u of %s, measured, is that in %c and not in %c",
+        name[kept], (unsigned long long)segment_number(evidence->view->segment),
+        item_site(evidence->view, input)->slot, evidence_what(evidence, input),
+        kept == SIDE_A ? 'A' : 'B', kept == SIDE_A ? 'B' : 'A');
+    ruling_next(evidence, ret, "look for writes to %s that are not recorded", name[kept]);
+    return true;
+}
+
 bool rule_unobserved(const struct evidence *evidence, struct ruling *ret)
 {
     const struct item *producer;
     bool certain;
     const struct item *input = changed_input(evidence, &producer, &certain);
     if (!input)
-        return false;
+        return state_changed(evidence, ret);
     int side = changed_side(evidence, input, producer);
     ruling_set(
         ret, "unobserved", NULL, certain ? ENGINE_CERTAIN : ENGINE_LIKELY,

@@ -58,6 +58,8 @@ const char *evidence_count(const struct evidence *evidence, uint64_t n, const ch
 /* Advice that exists as a command: a repeat of A to compare with, and both runs again with their
  * ops. */
 void ruling_next_repeat(const struct evidence *evidence, struct ruling *ruling);
+/* What the op's library says against its nondeterminism (known_ops.h), or what helps in general. */
+void ruling_next_determinism(const struct evidence *evidence, struct ruling *ruling);
 void ruling_next_ops(const struct evidence *evidence, struct ruling *ruling);
 /* Whether a run says that it uses this library (metadata library.NAME or NAME.…). */
 bool evidence_uses(const struct evidence *evidence, const char *library);

@@ -735,13 +735,12 @@ static void fill_record(struct built *b, uint32_t i, const struct tb_record *r)
                                       .op = r->op,
                                       .name = r->name};
     b->site_list[i] = &b->sites[i];
-    b->types[i] = (struct trace_type){
-        .kind = r->kind,
-        .dtype = r->dtype,
-        .ndim = r->ndim,
-        .sizes = r->sizes,
-        .placement = r->placement,
-        .group = r->group ? r->group : ""};
+    b->types[i] = (struct trace_type){.kind = r->kind,
+                                      .dtype = r->dtype,
+                                      .ndim = r->ndim,
+                                      .sizes = r->sizes,
+                                      .placement = r->placement,
+                                      .group = r->group ? r->group : ""};
     b->type_list[i] = &b->types[i];
     b->type[i] = i;
     b->value[i] = r->value;
