@@ -193,7 +193,7 @@ int mining_add(struct mining *mining, const struct trace_source *source,
     return 0;
 }
 
-/* ---- equal segments --------------------------------------------------------------------------- */
+/* ---- equal segments -------------------------------------------------------------------------- */
 
 static struct mining_head *head_at(const struct mining *mining, uint32_t index)
 {

@@ -164,7 +164,7 @@ static double log_pure(struct tally *tally)
     return log_chance;
 }
 
-/* Calls that are not with the majority: all at one place? By chance: C(there, odd) / C(all, odd). */
+/* Calls that depart from the majority: all at one place? By chance: C(there, odd) / C(all, odd). */
 static void weigh_minority(const struct tally *tally, struct weighing *weighing)
 {
     size_t most = 0;
