@@ -44,7 +44,7 @@ struct dvg_entry {
 };
 
 /* Padded so that writer and sender do not share cache lines. */
-struct dvg_ring { /* NOLINT(clang-analyzer-optin.performance.Padding) */
+struct dvg_ring {   /* NOLINT(clang-analyzer-optin.performance.Padding) */
     uint8_t *data;  /* mmap, owned */
     uint64_t bytes; /* a power of two */
     /* writer's side */
