@@ -429,21 +429,21 @@ static uint64_t find_parameters(struct engine *engine, int side, const struct tr
 }
 
 /*
- * A parameter that both sides start with and that training changes right away: both are at the
- * start of training, so neither resumed.
+ * A parameter that both sides start with and that training changes right away on `side`: both are at
+ * the start of training, so neither resumed.
  */
-static bool both_are_fresh(struct engine *engine, const struct trace_stream *a,
-                           const struct parameters first[SIDES])
+static bool starts_afresh(struct engine *engine, int side, const struct trace_stream *stream,
+                          const struct parameters first[SIDES])
 {
     struct trace_head head;
     struct parameters next;
     uint64_t from = diverge_segment_of_boundary(0) + 1;
     do {
-        if (!side_head_from(engine, SIDE_A, a, DIVERGE_TIER_STEP, from, &head))
+        if (!side_head_from(engine, side, stream, DIVERGE_TIER_STEP, from, &head))
             return false;
         from = head.segment + 1;
     } while (!segment_is_boundary(head.segment));
-    if (!read_parameters(engine, SIDE_A, a, head.segment, &next))
+    if (!read_parameters(engine, side, stream, head.segment, &next))
         return false;
     size_t n =
         first[SIDE_A].count < first[SIDE_B].count ? first[SIDE_A].count : first[SIDE_B].count;
@@ -455,11 +455,39 @@ static bool both_are_fresh(struct engine *engine, const struct trace_stream *a,
     return false;
 }
 
+static bool both_are_fresh(struct engine *engine, const struct trace_stream *const streams[SIDES],
+                           const struct parameters first[SIDES])
+{
+    for (int side = 0; side < SIDES; side++)
+        if (starts_afresh(engine, side, streams[side], first))
+            return true;
+    return false;
+}
+
+/*
+ * How far behind its start each side has what the other one starts with. Where both have it (a state
+ * that comes back), the nearer one counts, and neither when they are as near: A and B may be exchanged.
+ */
+static int64_t resumed_at(struct engine *engine, const struct trace_stream *const streams[SIDES],
+                          const struct parameters first[SIDES], size_t equal)
+{
+    uint64_t start = diverge_segment_of_boundary(0);
+    uint64_t in_a =
+        find_parameters(engine, SIDE_A, streams[SIDE_A], start + 1, &first[SIDE_B], equal);
+    uint64_t in_b =
+        find_parameters(engine, SIDE_B, streams[SIDE_B], start + 1, &first[SIDE_A], equal);
+    if (in_a == in_b)
+        return 0;
+    if (in_b == NO_SEGMENT || (in_a != NO_SEGMENT && in_a < in_b))
+        return (int64_t)(in_a - start);
+    return -(int64_t)(in_b - start);
+}
+
 /* Whether B's boundary 0 is a later boundary of A, or the other way round. */
 static int64_t find_shift(struct engine *engine, const struct trace_stream *a,
                           const struct trace_stream *b)
 {
-    const struct trace_stream *streams[SIDES] = {a, b};
+    const struct trace_stream *const streams[SIDES] = {a, b};
     struct parameters first[SIDES];
     uint64_t start = diverge_segment_of_boundary(0);
     struct trace_head head[SIDES];
@@ -477,13 +505,9 @@ static int64_t find_shift(struct engine *engine, const struct trace_stream *a,
     for (size_t i = 0; i < count; i++)
         equal += first[SIDE_A].names[i] == first[SIDE_B].names[i] &&
                  first[SIDE_A].values[i] == first[SIDE_B].values[i];
-    if (equal == first[SIDE_A].count || (2 * equal > count && both_are_fresh(engine, a, first)))
+    if (equal == count || (2 * equal > count && both_are_fresh(engine, streams, first)))
         return 0;
-    uint64_t at = find_parameters(engine, SIDE_A, a, start + 1, &first[SIDE_B], equal);
-    if (at != NO_SEGMENT)
-        return (int64_t)(at - start);
-    at = find_parameters(engine, SIDE_B, b, start + 1, &first[SIDE_A], equal);
-    return at != NO_SEGMENT ? -(int64_t)(at - start) : 0;
+    return resumed_at(engine, streams, first, equal);
 }
 
 int64_t search_shift(struct engine *engine, const struct trace_stream *a,
