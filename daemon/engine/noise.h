@@ -7,8 +7,9 @@
  * bound). A pair of records is within noise when its distance is at most
  *
  *   - the site's envelope times the margin, or the tolerance, of its own norm;
- *   - what rounding does to its operands, more the more terms it sums up: a gradient that is zero in exact arithmetic is the
- *     rounding error of what was added up, and its relative error means nothing;
+ *   - what rounding does to its operands, more the more terms it sums up: a gradient that is
+ *     zero in exact arithmetic is the rounding error of what was added up, and its relative
+ *     error means nothing;
  *   - anything, when it is smaller on both sides than the tolerance is of its operands.
  *
  * Batches, integers, arguments, shapes and counts of NaN and infinities are exact: they are within

@@ -429,8 +429,8 @@ static uint64_t find_parameters(struct engine *engine, int side, const struct tr
 }
 
 /*
- * A parameter that both sides start with and that training changes right away on `side`: both are at
- * the start of training, so neither resumed.
+ * A parameter that both sides start with and that training changes right away on `side`: both are
+ * at the start of training, so neither resumed.
  */
 static bool starts_afresh(struct engine *engine, int side, const struct trace_stream *stream,
                           const struct parameters first[SIDES])
@@ -465,8 +465,9 @@ static bool both_are_fresh(struct engine *engine, const struct trace_stream *con
 }
 
 /*
- * How far behind its start each side has what the other one starts with. Where both have it (a state
- * that comes back), the nearer one counts, and neither when they are as near: A and B may be exchanged.
+ * How far behind its start each side has what the other one starts with. Where both have it (a
+ * state that comes back), the nearer one counts, and neither when they are as near: A and B may be
+ * exchanged.
  */
 static int64_t resumed_at(struct engine *engine, const struct trace_stream *const streams[SIDES],
                           const struct parameters first[SIDES], size_t equal)
