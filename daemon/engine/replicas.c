@@ -716,7 +716,8 @@ static void settle(struct checker *checker)
                     NULL, NULL);
 }
 
-static void check(struct engine *engine)
+/* In a frame of its own: setjmp may clobber what is kept in its caller's. */
+__attribute__((noinline)) static void check(struct engine *engine)
 {
     struct checker *checker = checker_of(engine);
     const struct trace_run *run = checker->run;

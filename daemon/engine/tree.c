@@ -495,7 +495,8 @@ static void find_twins(struct builder *builder)
 
 /* ---- entry ---------------------------------------------------------------------------------- */
 
-static void build(struct builder *builder)
+/* In a frame of its own: setjmp may clobber what is kept in its caller's. */
+__attribute__((noinline)) static void build(struct builder *builder)
 {
     struct tree *tree = &builder->owned->tree;
     struct list all = list_new(builder, builder->n);
