@@ -332,17 +332,38 @@ static int run_op(struct store *store, const struct pending_op *op)
     return rc ? store_no_memory(store) : 0;
 }
 
+/* 1 pinned, 0 not; negative failed. What was asked for and is not committed yet counts. */
+static int run_pinned(struct store *store, int64_t run)
+{
+    for (size_t i = store->pending.count; i-- > 0;) {
+        const struct pending_op *op = &store->pending.ops[i];
+        if (op->kind == PENDING_RUN_PIN && op->id == run)
+            return op->number != 0;
+    }
+    sqlite3_stmt *statement = database_statement(&store->db, STATEMENT_RUN_GET);
+    if (!statement)
+        return store_failed(store, store->db.failure);
+    sqlite3_bind_int64(statement, 1, run);
+    int rc = database_step(&store->db, statement);
+    if (rc == 1)
+        rc = sqlite3_column_int(statement, 2) != 0;
+    sqlite3_reset(statement);
+    return rc < 0 ? store_failed(store, rc) : rc;
+}
+
 int store_run_remove(struct store *store, int64_t run)
 {
     for (struct stream_state *stream = store->streams; stream; stream = stream->next)
         if (stream->run == run && (stream->handle || stream->dirty))
             return store_fail(store, DIVERGE_EBUSY, "the run is being recorded");
     int rc = run_require(store, run);
-    struct run_state *state = rc ? NULL : run_state_get(store, run);
-    if (!rc && !state)
-        rc = store_no_memory(store);
     if (!rc)
-        rc = run_op(store, &(struct pending_op){.kind = PENDING_RUN_REMOVE, .id = run});
+        rc = run_pinned(store, run);
+    if (rc)
+        return rc < 0 ? rc : store_fail(store, DIVERGE_ESTATE, "the run is pinned");
+    struct run_state *state = run_state_get(store, run);
+    rc = state ? run_op(store, &(struct pending_op){.kind = PENDING_RUN_REMOVE, .id = run})
+               : store_no_memory(store);
     if (!rc)
         state->removed = true;
     return rc;
