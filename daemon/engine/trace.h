@@ -127,6 +127,7 @@ struct trace_stream {
     uint32_t outcome; /* enum diverge_outcome, when ended */
     uint8_t level;    /* enum diverge_tier */
     uint64_t dropped; /* records lost without a place */
+    uint32_t at_once; /* processes that recorded this rank at the same time; 0: unknown */
     const char *spec;
     const char *fingerprint_id;
     struct trace_track tiers[DIVERGE_TIER_COUNT];

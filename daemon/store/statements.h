@@ -11,6 +11,17 @@
     " s.id = (SELECT id FROM streams WHERE run = s.run AND rank = s.rank"                          \
     " ORDER BY outcome IS 0 DESC, id DESC LIMIT 1)"
 
+/*
+ * When the process of stream `s` recorded, by its own clock, from its first sealed segment to its
+ * last; NULL when it did not say so. Of a stream that divergectl wrote it is another's clock.
+ */
+#define STREAM_FIRST(s)                                                                            \
+    "(SELECT unix_us FROM segments WHERE stream = " s ".id AND tier = 0 AND flags & 1"             \
+    " AND unix_us > 0 AND " s ".client NOT LIKE 'divergectl %' ORDER BY segment LIMIT 1)"
+#define STREAM_LAST(s)                                                                             \
+    "(SELECT unix_us FROM segments WHERE stream = " s ".id AND tier = 0 AND flags & 1"             \
+    " AND unix_us > 0 AND " s ".client NOT LIKE 'divergectl %' ORDER BY segment DESC LIMIT 1)"
+
 #define STORE_STATEMENTS(X)                                                                        \
     X(BEGIN, "BEGIN IMMEDIATE")                                                                    \
     X(COMMIT, "COMMIT")                                                                            \
@@ -74,8 +85,14 @@
       "  WHERE s.run = r.id AND" STREAM_STANDS ")"                                                 \
       " FROM runs AS r ORDER BY r.started_unix_us DESC, r.id DESC")                                \
     X(RUN_LOAD, "SELECT run_id, name, status, world FROM runs WHERE id = ?1")                      \
-    X(RUN_STREAMS, "SELECT id, rank, outcome, level, dropped, spec, fingerprint_id FROM streams"   \
-                   " AS s WHERE run = ?1 AND" STREAM_STANDS " ORDER BY rank")                      \
+    X(RUN_STREAMS,                                                                                 \
+      "SELECT id, rank, outcome, level, dropped, spec, fingerprint_id,"                            \
+      " (SELECT 1 + count(*) FROM streams AS o"                                                    \
+      "  WHERE o.run = s.run AND o.rank = s.rank AND o.id <> s.id"                                 \
+      "  AND " STREAM_FIRST("o") " < " STREAM_LAST("s") "  AND " STREAM_FIRST(                     \
+          "s") " < " STREAM_LAST("o") ")"                                                          \
+                                      " FROM streams AS s WHERE run = ?1 AND" STREAM_STANDS        \
+                                      " ORDER BY rank")                                            \
     X(RUN_METADATA, "SELECT key, rank, class, value FROM run_metadata WHERE run = ?1"              \
                     " ORDER BY key, rank")                                                         \
     X(TOTALS, "SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM chunks),"                 \
