@@ -154,6 +154,10 @@ static void on_drained(struct transport *transport)
 static void on_ended(struct transport *transport, int status)
 {
     struct conn *conn = of_transport(transport);
+    if (status == DIVERGE_EBUSY) {
+        conn_refuse(conn, status, "too much is being received already (--receive-bytes)");
+        return;
+    }
     if (status)
         conn_log(conn, LOG_DEBUG, "peer_lost", status, "connection broke");
     cut(conn);
@@ -287,8 +291,8 @@ struct conn *conn_new(const struct conn_host *host, uv_loop_t *loop, uint64_t id
     conn->host = host;
     conn->link = (struct link){.id = id, .owner = conn, .uid = (uint32_t)-1};
     conn->closed_batch = batch_new(BATCH_CLOSED, &conn->link, NULL, 0);
-    if (!conn->closed_batch ||
-        transport_init(&conn->transport, loop, &events, (size_t)host->config->output_bytes)) {
+    if (!conn->closed_batch || transport_init(&conn->transport, loop, &events, host->budget,
+                                              (size_t)host->config->output_bytes)) {
         conn_free(conn);
         return NULL;
     }

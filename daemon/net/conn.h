@@ -37,6 +37,7 @@ struct conn;
 struct conn_host {
     void *context;
     const struct config *config;
+    struct transport_budget *budget; /* of all connections */
     /* Takes the batch; counts its bytes as pending. May pause the connection. */
     void (*push)(void *context, struct conn *conn, struct batch *batch);
     /* The last call for this connection: the owner frees it with conn_free. */

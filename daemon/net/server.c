@@ -56,7 +56,8 @@ struct server {
     bool accept_waits; /* a peer waits for a free slot */
 
     struct conn_host host;
-    struct conn **conns; /* by slot; NULL: free */
+    struct transport_budget budget; /* of their receive buffers */
+    struct conn **conns;            /* by slot; NULL: free */
     size_t n_slots;
     size_t n_conns;
     uint64_t next_number;
@@ -475,9 +476,11 @@ static int start(struct server *server, const struct config *config)
     server->config = config;
     server->paused_end = &server->paused;
     server->next_number = 1;
+    server->budget.limit = (size_t)config->receive_bytes;
     server->host = (struct conn_host){
         .context = server,
         .config = config,
+        .budget = &server->budget,
         .push = host_push,
         .gone = host_gone,
         .log_limit = host_log_limit,

@@ -168,6 +168,38 @@ static void flood_of_peers_leaves_the_first_alone(void **state)
     expect_service();
 }
 
+/* All but the last byte of a PART of 4 MiB; false: the daemon refused. */
+static bool send_most_of_a_frame(int fd)
+{
+    enum { PAYLOAD = 4 * 1024 * 1024 };
+    uint8_t *bytes = calloc(1, DVG_FRAME_HEADER + PAYLOAD);
+    assert_non_null(bytes);
+    dvg_store_u32(bytes, DVG_FRAME_MAGIC);
+    dvg_store_u16(bytes + 4, DVG_MESSAGE_PART);
+    dvg_store_u32(bytes + 8, PAYLOAD);
+    size_t sent = 0;
+    ssize_t n = 1;
+    while (n > 0 && sent < DVG_FRAME_HEADER + PAYLOAD - 1) {
+        n = send(fd, bytes + sent, DVG_FRAME_HEADER + PAYLOAD - 1 - sent, MSG_NOSIGNAL);
+        sent += n > 0 ? (size_t)n : 0;
+    }
+    free(bytes);
+    return n > 0;
+}
+
+static void unfinished_frames_have_one_budget(void **state)
+{
+    (void)state;
+    dvg_daemon_start(&d, (const char *const[]){"--receive-bytes=8M", NULL}, NULL);
+    int first = connect_as_producer(1, 1);
+    int second = connect_as_producer(2, 1);
+    assert_true(send_most_of_a_frame(first));
+    assert_false(send_most_of_a_frame(second));
+    raw_expect_refused(second, DIVERGE_EBUSY);
+    close(first);
+    expect_service();
+}
+
 static void peer_that_does_not_read_is_closed(void **state)
 {
     (void)state;
@@ -290,6 +322,7 @@ int main(void)
         TEST(oversize_frames_are_refused_from_their_header),
         TEST(silent_peers_are_closed_in_time),
         TEST(flood_of_peers_leaves_the_first_alone),
+        TEST(unfinished_frames_have_one_budget),
         TEST(peer_that_does_not_read_is_closed),
         TEST(higher_epoch_takes_over_and_lower_is_refused),
         TEST(other_users_are_refused),
