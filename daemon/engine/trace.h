@@ -98,8 +98,9 @@ struct trace_head {
     uint64_t records;
     uint64_t dropped;
     bool sealed;
-    bool gap;        /* dropped or truncated records in this segment */
-    uint64_t unread; /* records of this segment with DVG_STATE_UNREAD */
+    bool gap;         /* dropped or truncated records in this segment */
+    uint64_t unread;  /* records of this segment with DVG_STATE_UNREAD */
+    uint64_t unix_us; /* the producer's clock at its end; 0: unknown */
     /* Sums over this row and all before it in (stream, tier); 0: unknown, the engine then walks. */
     uint64_t rows_through;
     uint64_t records_through;
