@@ -34,7 +34,7 @@
     X(retention_bytes, SIZE, "retention-bytes", "DIVERGE_RETENTION_BYTES", "0", 0, INT64_MAX,      \
       "BYTES", "cap of the store; 0: 20 GiB or a tenth of the file system, the smaller")           \
     X(max_connections, NUMBER, "max-connections", "DIVERGE_MAX_CONNECTIONS", "512", 1, 65536, "N", \
-      "connections at one time")                                                                   \
+      "connections at one time; a few more for control requests")                                  \
     X(max_frame, SIZE, "max-frame", "DIVERGE_MAX_FRAME", "4M", 65536, 4194304, "BYTES",            \
       "payload of one frame")                                                                      \
     X(max_segment_records, NUMBER, "max-segment-records", "DIVERGE_MAX_SEGMENT_RECORDS",           \

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -142,9 +143,12 @@ static void flood_of_peers_leaves_the_first_alone(void **state)
     int held[LIMIT];
     for (int i = 0; i < LIMIT; i++)
         held[i] = connect_as_producer((uint64_t)i + 1, 1);
-    for (int i = 0; i < FLOOD; i++)
-        raw_expect_refused(raw_connect(d.socket), DIVERGE_EBUSY);
-    /* All at once, unread. */
+    for (int i = 0; i < FLOOD; i++) {
+        int fd = raw_connect(d.socket);
+        raw_send_hello(fd, 100, 1);
+        raw_expect_refused(fd, DIVERGE_EBUSY);
+    }
+    /* All at once, unread; those that might have had a request are told later. */
     int flood[FLOOD];
     for (int i = 0; i < FLOOD; i++)
         flood[i] = raw_connect(d.socket);
@@ -166,6 +170,35 @@ static void flood_of_peers_leaves_the_first_alone(void **state)
     assert_int_equal(type, DVG_MESSAGE_CONTROL_REPLY);
     close(held[0]);
     expect_service();
+}
+
+static void full_daemon_answers_control_requests(void **state)
+{
+    (void)state;
+    enum { LIMIT = 4 };
+    dvg_daemon_start(&d, NULL, (const char *const[]){"DIVERGE_MAX_CONNECTIONS=4", NULL});
+    int held[LIMIT];
+    for (int i = 0; i < LIMIT; i++)
+        held[i] = connect_as_producer((uint64_t)i + 1, 1);
+    char json[8192];
+    int fd = raw_connect(d.socket);
+    raw_send_control(fd, "{\"command\":\"status\"}");
+    raw_read_control(fd, json, sizeof(json));
+    assert_non_null(strstr(json, "\"producers\":4"));
+    close(fd);
+    int late = raw_connect(d.socket);
+    raw_send_hello(late, 100, 1);
+    raw_expect_refused(late, DIVERGE_EBUSY);
+    fd = raw_connect(d.socket);
+    raw_send_control(fd, "{\"command\":\"stop\",\"force\":true}");
+    raw_read_control(fd, json, sizeof(json));
+    assert_non_null(strstr(json, "\"ok\":true"));
+    int status = dvg_daemon_wait(&d);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    for (int i = 0; i < LIMIT; i++)
+        close(held[i]);
+    close(fd);
 }
 
 /* All but the last byte of a PART of 4 MiB; false: the daemon refused. */
@@ -322,6 +355,7 @@ int main(void)
         TEST(oversize_frames_are_refused_from_their_header),
         TEST(silent_peers_are_closed_in_time),
         TEST(flood_of_peers_leaves_the_first_alone),
+        TEST(full_daemon_answers_control_requests),
         TEST(unfinished_frames_have_one_budget),
         TEST(peer_that_does_not_read_is_closed),
         TEST(higher_epoch_takes_over_and_lower_is_refused),
