@@ -17,7 +17,10 @@
 
 struct transport;
 
-/* Memory of receive buffers, but for the first 16 KiB of each. One whose buffer is empty keeps it while half of the budget is free. */
+/*
+ * Memory of receive buffers, but for the first 16 KiB of each. One whose buffer is empty keeps it
+ * while half of the budget is free.
+ */
 struct transport_budget {
     size_t used;
     size_t limit;
