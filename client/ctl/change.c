@@ -72,6 +72,14 @@ static int apply(struct store *store, enum change change, int64_t run)
     return DIVERGE_EINTERNAL;
 }
 
+static int refuse_pinned(const struct reader_run *run)
+{
+    const char *name = text_escape(run->name);
+
+    return ctl_fail(EX_UNAVAILABLE, "%s is pinned; unpin it first: divergectl pin --remove %s",
+                    name, name);
+}
+
 static int change_here(struct changer *changer, enum change change, const struct reader_run *run)
 {
     int status = store_begin(changer->store);
@@ -81,6 +89,8 @@ static int change_here(struct changer *changer, enum change change, const struct
     int committed = store_commit(changer->store);
 
     status = status ? status : committed;
+    if (status == DIVERGE_ESTATE)
+        return refuse_pinned(run);
     if (status == DIVERGE_EBUSY)
         return ctl_fail(EX_UNAVAILABLE, "%s is being recorded", text_escape(run->name));
     return status ? ctl_fail_error(status, text_escape(run->name), store_error_text(changer->store))
@@ -136,6 +146,8 @@ int change_runs(enum change change, int argc, const char *const *argv)
         status = source_find(argv[i], &run);
         if (!status)
             runs[i] = run.info;
+        if (!status && change == CHANGE_RM && run.info.pinned)
+            status = refuse_pinned(&run.info);
     }
     if (status)
         return status;

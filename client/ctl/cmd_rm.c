@@ -10,7 +10,8 @@ static int run(int argc, const char *const *argv)
 
 static const char *const description[] = {
     "Removes runs with all their records; what other runs share with them stays. The space is "
-    "given back by gc, and used again by later runs. A run that is being recorded is not removed.",
+    "given back by gc, and used again by later runs. A run that is being recorded is not removed, "
+    "nor one that is pinned: take the pin off first, with pin --remove.",
     NULL,
 };
 

@@ -46,15 +46,15 @@ static bool is_name(const char *name)
            strlen(name) < 120;
 }
 
-/* As libdiverge will read them; without this the job would run and say that it records nothing. */
+/* As libdiverge will read them; without this the job would run and record all steps. */
 static int check_steps(void)
 {
     struct diverge_options library = DIVERGE_OPTIONS_INIT;
     struct dvg_config config;
     struct dvg_error error;
 
-    if (setenv("DIVERGE_STEPS", options.steps, 1) != 0)
-        return ctl_fail(EX_SOFTWARE, "out of memory");
+    unsetenv("DIVERGE_STEPS"); /* it would win; the job gets ours */
+    library.steps = options.steps;
     library.recording = "-"; /* so that it looks at no socket */
     if (dvg_config_init(&config, &library, &error) == DIVERGE_EINVAL)
         return ctl_fail(EX_USAGE, "%s", text_escape(error.text));

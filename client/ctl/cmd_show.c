@@ -86,6 +86,17 @@ static void print_streams(const struct trace_run *run)
     table_print(&table);
 }
 
+static void print_shared_ranks(const struct trace_run *run)
+{
+    for (uint32_t i = 0; i < run->n_streams; i++)
+        if (run->streams[i].at_once > 1)
+            text_wrap(stdout, "", 2,
+                      mem_printf("rank %u was recorded by %u processes at once; the newest "
+                                 "complete one is shown: set RANK",
+                                 run->streams[i].rank, run->streams[i].at_once),
+                      text_width());
+}
+
 static void print_run_text(const struct source_run *run)
 {
     const struct reader_run *info = &run->info;
@@ -102,6 +113,7 @@ static void print_run_text(const struct source_run *run)
               width);
     putchar('\n');
     print_streams(run->trace);
+    print_shared_ranks(run->trace);
     if (run->trace->n_metadata)
         putchar('\n');
     for (uint32_t i = 0; i < run->trace->n_metadata; i++) {
@@ -135,6 +147,7 @@ static void emit_stream(struct emit *emit, const struct trace_stream *stream)
 {
     emit_object(emit, NULL);
     emit_u64(emit, "rank", stream->rank);
+    emit_u64(emit, "processes_at_once", stream->at_once > 1 ? stream->at_once : 1);
     emit_string(emit, "level", text_tier(stream->level));
     emit_bool(emit, "ended", stream->ended);
     emit_string(emit, "outcome", stream->ended ? state_of(stream) : NULL);

@@ -443,6 +443,8 @@ static void put_tier(struct encoder *encoder, const struct trace_stream *stream,
         encoder->source->load(encoder->source->ctx, stream->id, tier, head->segment, &chunk);
 
     end->wanted |= (uint8_t)(1u << tier);
+    if (head->unix_us <= DVG_SEQ_MAX)
+        end->unix_us = head->unix_us;
     end->dropped[tier] = head->dropped;
     if (head->gap && !head->dropped) /* lost without a count */
         end->dropped[tier] = 1;

@@ -27,6 +27,22 @@ __attribute__((format(printf, 3, 4))) static int refuse(struct dvg_error *error,
     return status;
 }
 
+/* A variable that holds nonsense must not cost the recording: it is as if it were not set. */
+static void pass_over(struct dvg_error *error, const char *variable, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void pass_over(struct dvg_error *error, const char *variable, const char *format, ...)
+{
+    size_t used = strlen(error->passed_over);
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    snprintf(error->passed_over + used, sizeof(error->passed_over) - used,
+             "%s%s is passed over: %s", used ? "; " : "", variable, text);
+}
+
 static const char *environment(const char *name)
 {
     const char *value = getenv(name);
@@ -44,6 +60,31 @@ static bool parse_number(const char *text, uint64_t max, uint64_t *ret)
     if (errno || *end || value > max)
         return false;
     *ret = value;
+    return true;
+}
+
+/* Bytes: a number, with K, M, G or T (also KiB, …) behind it in powers of 1024. */
+static bool parse_size(const char *text, uint64_t *ret)
+{
+    static const char suffixes[] = "KMGT";
+    size_t digits = strspn(text, "0123456789");
+    char number[32];
+    if (digits >= sizeof(number))
+        return false;
+    memcpy(number, text, digits);
+    number[digits] = '\0';
+    const char *unit = text + digits;
+    unsigned shift = 0;
+    if (*unit) {
+        const char *suffix = strchr(suffixes, *unit & ~0x20);
+        if (!suffix || !*suffix || (unit[1] && strcmp(unit + 1, "iB") != 0))
+            return false;
+        shift = 10 * (unsigned)(suffix - suffixes + 1);
+    }
+    uint64_t value;
+    if (!parse_number(number, UINT64_MAX >> shift, &value))
+        return false;
+    *ret = value << shift;
     return true;
 }
 
@@ -68,6 +109,18 @@ static int number_from(const char *variable, uint64_t max, uint64_t fallback, ui
         return refuse(error, DIVERGE_EINVAL, "%s=%.64s: expected a number up to %llu", variable,
                       text, (unsigned long long)max);
     return 0;
+}
+
+/* The same of a variable of ours: `fallback` too when it holds no number. */
+static uint64_t number_or(const char *variable, uint64_t max, uint64_t fallback,
+                          struct dvg_error *error)
+{
+    const char *text = environment(variable);
+    uint64_t value = fallback;
+    if (text && !parse_number(text, max, &value))
+        pass_over(error, variable, "'%.64s': expected a number up to %llu", text,
+                  (unsigned long long)max);
+    return value;
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
@@ -122,9 +175,8 @@ static bool is_name_byte(char c, bool first)
 }
 
 /* A program's name is bent into a run's; a name that somebody chose must be one. */
-static int set_name(struct dvg_config *config, const char *given, struct dvg_error *error)
+static int take_name(struct dvg_config *config, const char *text, struct dvg_error *error)
 {
-    const char *text = launched("DIVERGE_RUN_NAME", given);
     bool chosen = text != NULL;
     if (!text)
         text = program_invocation_short_name;
@@ -141,9 +193,18 @@ static int set_name(struct dvg_config *config, const char *given, struct dvg_err
         if (fits && (valid || size))
             config->name[size++] = valid ? *at : '-';
     }
-    if (!size)
-        memcpy(config->name, "run", 4);
+    memcpy(size ? config->name + size : config->name, size ? "" : "run", size ? 1 : 4);
     return 0;
+}
+
+static int set_name(struct dvg_config *config, const char *given, struct dvg_error *error)
+{
+    const char *text = environment("DIVERGE_RUN_NAME");
+    if (text && take_name(config, text, error) == 0)
+        return 0;
+    if (text)
+        pass_over(error, "DIVERGE_RUN_NAME", "%s", error->text);
+    return take_name(config, given, error);
 }
 
 static int set_ranks(struct dvg_config *config, const struct diverge_options *options,
@@ -189,8 +250,8 @@ static int set_level(struct dvg_config *config, int32_t given, struct dvg_error 
             return 0;
         }
     }
-    return refuse(error, DIVERGE_EINVAL, "DIVERGE_LEVEL=%.64s: expected pulse, step, layer or op",
-                  text);
+    pass_over(error, "DIVERGE_LEVEL", "'%.64s': expected pulse, step, layer or op", text);
+    return 0;
 }
 
 /* One number of a range, or `fallback` when it is left out; moves *at behind it. */
@@ -228,9 +289,9 @@ static bool take_range(const char **at, struct dvg_step_range *ret)
     return *at != start && ret->first <= ret->last && ret->stride;
 }
 
-static int set_steps(struct dvg_config *config, const char *given, struct dvg_error *error)
+static int take_steps(struct dvg_config *config, const char *text, struct dvg_error *error)
 {
-    const char *text = launched("DIVERGE_STEPS", given);
+    config->n_steps = 0;
     if (!text || !*text)
         return 0;
     for (const char *at = text;; at++) {
@@ -243,6 +304,16 @@ static int set_steps(struct dvg_config *config, const char *given, struct dvg_er
         if (!*at)
             return 0;
     }
+}
+
+static int set_steps(struct dvg_config *config, const char *given, struct dvg_error *error)
+{
+    const char *text = environment("DIVERGE_STEPS");
+    if (text && take_steps(config, text, error) == 0)
+        return 0;
+    if (text)
+        pass_over(error, "DIVERGE_STEPS", "%s", error->text);
+    return take_steps(config, given, error);
 }
 
 static bool has_step(const struct dvg_config *config, uint64_t step)
@@ -275,39 +346,51 @@ uint8_t dvg_config_wanted(const struct dvg_config *config, uint64_t segment)
     return (uint8_t)(tiers | 1u << DIVERGE_TIER_EVIDENCE);
 }
 
+static bool is_sketch(uint64_t size)
+{
+    return size == 0 || size == 32 || size == 64;
+}
+
 static int set_sketch(struct dvg_config *config, int32_t given, struct dvg_error *error)
 {
     uint64_t size = (uint64_t)given;
-    int rc = given ? 0 : number_from("DIVERGE_SKETCH", DIVERGE_SKETCH_MAX, 0, &size, error);
-    if (rc)
-        return rc;
-    if (size != 0 && size != 32 && size != 64)
-        return refuse(error, DIVERGE_EINVAL, "sketch of %llu sums: expected 0, 32 or 64",
-                      (unsigned long long)size);
+    if (given && !is_sketch(size))
+        return refuse(error, DIVERGE_EINVAL, "sketch of %d sums: expected 0, 32 or 64", given);
+    if (!given)
+        size = number_or("DIVERGE_SKETCH", DIVERGE_SKETCH_MAX, 0, error);
+    if (!is_sketch(size)) {
+        pass_over(error, "DIVERGE_SKETCH", "a sketch of %llu sums: expected 0, 32 or 64",
+                  (unsigned long long)size);
+        size = 0;
+    }
     config->sketch = (uint32_t)size;
     return 0;
 }
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
+static uint64_t spool_bytes(struct dvg_error *error)
+{
+    const char *text = environment("DIVERGE_SPOOL_BYTES");
+    uint64_t bytes = SPOOL_BYTES_DEFAULT;
+    if (text && !parse_size(text, &bytes))
+        pass_over(error, "DIVERGE_SPOOL_BYTES", "'%.64s': expected bytes, such as 4096, 64M or 1G",
+                  text);
+    return bytes;
+}
+
 static int set_limits(struct dvg_config *config, const struct diverge_options *options,
                       struct dvg_error *error)
 {
     uint64_t wait_ms = (uint64_t)options->wait_ms;
-    uint64_t spool = options->spool_bytes;
-    int rc = 0;
     if (options->wait_ms == DIVERGE_NO_WAIT)
         wait_ms = 0;
     else if (options->wait_ms <= 0)
-        rc = number_from("DIVERGE_WAIT_MS", WAIT_MS_MAX, WAIT_MS_DEFAULT, &wait_ms, error);
-    if (!rc && !spool)
-        rc = number_from("DIVERGE_SPOOL_BYTES", UINT64_MAX, SPOOL_BYTES_DEFAULT, &spool, error);
-    if (rc)
-        return rc;
+        wait_ms = number_or("DIVERGE_WAIT_MS", WAIT_MS_MAX, WAIT_MS_DEFAULT, error);
     if (options->ring_bytes > SIZE_MAX / 8)
         return refuse(error, DIVERGE_EINVAL, "ring of %zu bytes", options->ring_bytes);
     config->wait_ns = (int64_t)(wait_ms < WAIT_MS_MAX ? wait_ms : WAIT_MS_MAX) * 1000000;
-    config->spool_bytes = spool;
+    config->spool_bytes = options->spool_bytes ? options->spool_bytes : spool_bytes(error);
     config->ring_bytes = options->ring_bytes;
     return 0;
 }
@@ -318,6 +401,11 @@ static int set_socket(struct dvg_config *config, const char *given, struct dvg_e
 {
     char path[PATH_MAX];
     const char *text = given ? given : environment("DIVERGE_SOCKET");
+    if (!given && text && strlen(text) > DVG_SOCKET_PATH_MAX) {
+        pass_over(error, "DIVERGE_SOCKET", "its path has %zu bytes, a Unix socket takes %d",
+                  strlen(text), DVG_SOCKET_PATH_MAX);
+        text = NULL;
+    }
     const char *runtime = environment("XDG_RUNTIME_DIR");
     int size;
     if (text)
@@ -348,6 +436,10 @@ static int set_path(char ret[PATH_MAX], const char *text, struct dvg_error *erro
 static int set_spool_dir(struct dvg_config *config, const char *given, struct dvg_error *error)
 {
     const char *text = given ? given : environment("DIVERGE_SPOOL");
+    if (!given && text && strlen(text) >= PATH_MAX) {
+        pass_over(error, "DIVERGE_SPOOL", "path too long: %.80s…", text);
+        text = NULL;
+    }
     if (text)
         return set_path(config->spool_dir, text, error);
     const char *slash = strrchr(config->socket_path, '/');
@@ -411,6 +503,7 @@ static void take_options(struct diverge_options *ret, const struct diverge_optio
 int dvg_config_init(struct dvg_config *config, const struct diverge_options *given,
                     struct dvg_error *error)
 {
+    *error->text = *error->passed_over = '\0';
     const char *disable = environment("DIVERGE_DISABLE");
     if (disable && strcmp(disable, "0") != 0)
         return DIVERGE_ECLOSED;

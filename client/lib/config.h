@@ -48,9 +48,14 @@ struct dvg_config {
 /* Why options were refused, for a person. */
 struct dvg_error {
     char text[PATH_MAX + 256];
+    char passed_over[2048]; /* variables that hold nonsense, and why; "": none */
 };
 
-/* ECLOSED: DIVERGE_DISABLE is set. EINVAL, EIO: *error says what is wrong. */
+/*
+ * ECLOSED: DIVERGE_DISABLE is set. EINVAL, EIO: *error says what is wrong. A DIVERGE_… variable
+ * that cannot be read is passed over, which error->passed_over tells, but not DIVERGE_RUN_ID and
+ * DIVERGE_RECORDING: what they should have named would be missed.
+ */
 int dvg_config_init(struct dvg_config *config, const struct diverge_options *options,
                     struct dvg_error *error);
 

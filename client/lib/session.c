@@ -184,6 +184,8 @@ int diverge_session_open(const struct diverge_options *options, struct diverge_s
                     error->text);
         goto out;
     }
+    if (*error->passed_over)
+        dprintf(STDERR_FILENO, "diverge: %s; training continues\n", error->passed_over);
     rc = DIVERGE_ENOMEM;
     session = session_new(config);
     if (!session)

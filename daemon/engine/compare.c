@@ -357,6 +357,11 @@ static void reason_about_stream(struct engine *engine, int side, const struct pa
             unread += track->unread;
     }
     reason_about_end(engine, side, pairing);
+    if (stream->at_once > 1)
+        engine_reason(engine, pool_format(engine->keep,
+                                          "rank %u of %s was recorded by %u processes at once; "
+                                          "the newest complete one is compared: set RANK",
+                                          pairing->rank, name, stream->at_once));
     if (dropped > 0)
         engine_reason(engine, pool_format(engine->keep, "rank %u of %s dropped %s", pairing->rank,
                                           name, count_text(engine->keep, dropped, "record")));

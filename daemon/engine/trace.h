@@ -98,8 +98,9 @@ struct trace_head {
     uint64_t records;
     uint64_t dropped;
     bool sealed;
-    bool gap;        /* dropped or truncated records in this segment */
-    uint64_t unread; /* records of this segment with DVG_STATE_UNREAD */
+    bool gap;         /* dropped or truncated records in this segment */
+    uint64_t unread;  /* records of this segment with DVG_STATE_UNREAD */
+    uint64_t unix_us; /* the producer's clock at its end; 0: unknown */
     /* Sums over this row and all before it in (stream, tier); 0: unknown, the engine then walks. */
     uint64_t rows_through;
     uint64_t records_through;
@@ -127,6 +128,7 @@ struct trace_stream {
     uint32_t outcome; /* enum diverge_outcome, when ended */
     uint8_t level;    /* enum diverge_tier */
     uint64_t dropped; /* records lost without a place */
+    uint32_t at_once; /* processes that recorded this rank at the same time; 0: unknown */
     const char *spec;
     const char *fingerprint_id;
     struct trace_track tiers[DIVERGE_TIER_COUNT];

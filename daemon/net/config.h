@@ -34,7 +34,7 @@
     X(retention_bytes, SIZE, "retention-bytes", "DIVERGE_RETENTION_BYTES", "0", 0, INT64_MAX,      \
       "BYTES", "cap of the store; 0: 20 GiB or a tenth of the file system, the smaller")           \
     X(max_connections, NUMBER, "max-connections", "DIVERGE_MAX_CONNECTIONS", "512", 1, 65536, "N", \
-      "connections at one time")                                                                   \
+      "connections at one time; a few more for control requests")                                  \
     X(max_frame, SIZE, "max-frame", "DIVERGE_MAX_FRAME", "4M", 65536, 4194304, "BYTES",            \
       "payload of one frame")                                                                      \
     X(max_segment_records, NUMBER, "max-segment-records", "DIVERGE_MAX_SEGMENT_RECORDS",           \
@@ -45,6 +45,8 @@
       "received and not yet stored, of all connections; then reading stops")                       \
     X(connection_bytes, SIZE, "connection-bytes", "DIVERGE_CONNECTION_BYTES", "16M", 65536,        \
       INT64_MAX, "BYTES", "the same of one connection")                                            \
+    X(receive_bytes, SIZE, "receive-bytes", "DIVERGE_RECEIVE_BYTES", "256M", 8388608, INT64_MAX,   \
+      "BYTES", "memory of all unfinished frames; a peer that needs more is told to come again")    \
     X(output_bytes, SIZE, "output-bytes", "DIVERGE_OUTPUT_BYTES", "4M", 65536, INT64_MAX, "BYTES", \
       "answers that a peer has not read; then it is closed")                                       \
     X(handshake_ms, NUMBER, "handshake-ms", "DIVERGE_HANDSHAKE_MS", "10000", 1, 3600000, "MS",     \
@@ -97,6 +99,7 @@ struct config {
     int64_t max_open_bytes;
     int64_t queue_bytes;
     int64_t connection_bytes;
+    int64_t receive_bytes;
     int64_t output_bytes;
     int64_t handshake_ms;
     int64_t linger_ms;

@@ -14,6 +14,8 @@
 enum {
     /* How long a closing connection may take to read what it was sent. */
     CLOSE_MS = 2000,
+    /* How long a peer beyond the limit may take for a request. */
+    REQUEST_MS = 1000,
     ERROR_MAX = 1024,
 };
 
@@ -154,6 +156,10 @@ static void on_drained(struct transport *transport)
 static void on_ended(struct transport *transport, int status)
 {
     struct conn *conn = of_transport(transport);
+    if (status == DIVERGE_EBUSY) {
+        conn_refuse(conn, status, "too much is being received already (--receive-bytes)");
+        return;
+    }
     if (status)
         conn_log(conn, LOG_DEBUG, "peer_lost", status, "connection broke");
     cut(conn);
@@ -196,12 +202,24 @@ static void refuse_frame(struct conn *conn, int status, size_t cap)
     conn_refuse(conn, status, text);
 }
 
+static void refuse_over_limit(struct conn *conn)
+{
+    char text[96];
+    snprintf(text, sizeof(text), "more than %" PRId64 " connections (--max-connections)",
+             conn->host->config->max_connections);
+    conn_refuse(conn, DIVERGE_EBUSY, text);
+}
+
 /* The first frame decides what the connection is for. */
 static bool enter_phase(struct conn *conn, uint16_t type)
 {
     if (conn->phase == CONN_FIRST) {
         if (type != DVG_MESSAGE_HELLO && type != DVG_MESSAGE_CONTROL_REQUEST) {
             conn_refuse(conn, DIVERGE_EPROTO, "the first message must be HELLO");
+            return false;
+        }
+        if (type == DVG_MESSAGE_HELLO && conn->place != CONN_PLACE_FREE) {
+            refuse_over_limit(conn);
             return false;
         }
         uv_timer_stop(&conn->timer);
@@ -287,8 +305,8 @@ struct conn *conn_new(const struct conn_host *host, uv_loop_t *loop, uint64_t id
     conn->host = host;
     conn->link = (struct link){.id = id, .owner = conn, .uid = (uint32_t)-1};
     conn->closed_batch = batch_new(BATCH_CLOSED, &conn->link, NULL, 0);
-    if (!conn->closed_batch ||
-        transport_init(&conn->transport, loop, &events, (size_t)host->config->output_bytes)) {
+    if (!conn->closed_batch || transport_init(&conn->transport, loop, &events, host->budget,
+                                              (size_t)host->config->output_bytes)) {
         conn_free(conn);
         return NULL;
     }
@@ -301,6 +319,10 @@ struct conn *conn_new(const struct conn_host *host, uv_loop_t *loop, uint64_t id
 static void on_handshake_timeout(uv_timer_t *timer)
 {
     struct conn *conn = timer->data;
+    if (conn->place != CONN_PLACE_FREE) {
+        refuse_over_limit(conn);
+        return;
+    }
     char text[96];
     snprintf(text, sizeof(text), "no whole first message within %" PRId64 " ms",
              conn->host->config->handshake_ms);
@@ -311,31 +333,31 @@ static void on_handshake_timeout(uv_timer_t *timer)
  * Others' processes are not served, whatever the socket's folder lets through. Refusals that may
  * not last have a status that tells producers to try again.
  */
-static void start(struct conn *conn, bool over_limit)
+static void start(struct conn *conn, enum conn_place place)
 {
+    int64_t wait_ms = conn->host->config->handshake_ms;
+    if (place != CONN_PLACE_FREE && wait_ms > REQUEST_MS)
+        wait_ms = REQUEST_MS;
+    conn->place = place;
     if (transport_peer(&conn->transport, &conn->link.uid, &conn->link.pid)) {
         cut(conn);
     } else if (conn->link.uid != geteuid() && conn->link.uid != 0) {
         conn_refuse(conn, DIVERGE_EPERM, "this daemon serves another user");
-    } else if (over_limit) {
-        char text[96];
-        snprintf(text, sizeof(text), "more than %" PRId64 " connections (--max-connections)",
-                 conn->host->config->max_connections);
-        conn_refuse(conn, DIVERGE_EBUSY, text);
+    } else if (place == CONN_PLACE_NONE) {
+        refuse_over_limit(conn);
     } else {
-        uv_timer_start(&conn->timer, on_handshake_timeout,
-                       (uint64_t)conn->host->config->handshake_ms, 0);
+        uv_timer_start(&conn->timer, on_handshake_timeout, (uint64_t)wait_ms, 0);
         if (transport_read_start(&conn->transport))
             cut(conn);
     }
 }
 
-void conn_accept(struct conn *conn, uv_stream_t *listener, bool over_limit)
+void conn_accept(struct conn *conn, uv_stream_t *listener, enum conn_place place)
 {
     if (transport_accept(&conn->transport, listener))
         cut(conn);
     else
-        start(conn, over_limit);
+        start(conn, place);
 }
 
 void conn_adopt(struct conn *conn, int fd)
@@ -344,6 +366,6 @@ void conn_adopt(struct conn *conn, int fd)
         close(fd);
         cut(conn);
     } else {
-        start(conn, false);
+        start(conn, CONN_PLACE_FREE);
     }
 }

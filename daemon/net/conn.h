@@ -33,10 +33,18 @@ enum conn_phase {
 
 struct conn;
 
+/* May the connection say what it is for? */
+enum conn_place {
+    CONN_PLACE_FREE,
+    CONN_PLACE_CONTROL, /* only requests: the daemon is full of other connections */
+    CONN_PLACE_NONE,
+};
+
 /* What connections need of their owner. */
 struct conn_host {
     void *context;
     const struct config *config;
+    struct transport_budget *budget; /* of all connections */
     /* Takes the batch; counts its bytes as pending. May pause the connection. */
     void (*push)(void *context, struct conn *conn, struct batch *batch);
     /* The last call for this connection: the owner frees it with conn_free. */
@@ -52,6 +60,7 @@ struct conn {
     struct link link;
     struct batch *closed_batch; /* made beforehand, so that closing cannot fail */
     enum conn_phase phase;
+    enum conn_place place;
     int handles;         /* open uv handles */
     bool at_writer;      /* the writer knows the link */
     bool writer_is_gone; /* nobody will answer any more */
@@ -65,7 +74,7 @@ struct conn *conn_new(const struct conn_host *host, uv_loop_t *loop, uint64_t id
 
 /* Then one of these two, once. A failure or a refusal has the connection closed: `gone` follows in
  * any case. */
-void conn_accept(struct conn *conn, uv_stream_t *listener, bool over_limit);
+void conn_accept(struct conn *conn, uv_stream_t *listener, enum conn_place place);
 void conn_adopt(struct conn *conn, int fd);
 
 /* Sends whole frames; `close`: and nothing after them. */

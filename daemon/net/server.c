@@ -29,6 +29,8 @@ enum server_state {
 enum {
     /* Slots beyond the limit: for peers that are told so and closed. */
     SPARE_SLOTS = 32,
+    /* So many of them are kept for control requests: status and stop work on a full daemon. */
+    CONTROL_PLACES = 8,
     SPOOL_GATHER_MS = 500,
     ACCEPT_AGAIN_MS = 100,
     SLOT_BITS = 17, /* of a connection's id; above them a number that is never reused */
@@ -56,7 +58,8 @@ struct server {
     bool accept_waits; /* a peer waits for a free slot */
 
     struct conn_host host;
-    struct conn **conns; /* by slot; NULL: free */
+    struct transport_budget budget; /* of their receive buffers */
+    struct conn **conns;            /* by slot; NULL: free */
     size_t n_slots;
     size_t n_conns;
     uint64_t next_number;
@@ -118,11 +121,14 @@ static bool accept_one(struct server *server, uv_stream_t *stream)
         uv_timer_start(&server->accept_timer, on_accept_timer, ACCEPT_AGAIN_MS, 0);
         return false;
     }
-    bool over_limit = server->n_conns >= (size_t)server->config->max_connections;
+    size_t limit = (size_t)server->config->max_connections;
+    enum conn_place place = server->n_conns < limit                    ? CONN_PLACE_FREE
+                            : server->n_conns < limit + CONTROL_PLACES ? CONN_PLACE_CONTROL
+                                                                       : CONN_PLACE_NONE;
     server->conns[slot] = conn;
     server->n_conns++;
     update_count(server);
-    conn_accept(conn, stream, over_limit);
+    conn_accept(conn, stream, place);
     return true;
 }
 
@@ -475,9 +481,11 @@ static int start(struct server *server, const struct config *config)
     server->config = config;
     server->paused_end = &server->paused;
     server->next_number = 1;
+    server->budget.limit = (size_t)config->receive_bytes;
     server->host = (struct conn_host){
         .context = server,
         .config = config,
+        .budget = &server->budget,
         .push = host_push,
         .gone = host_gone,
         .log_limit = host_log_limit,

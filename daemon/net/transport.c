@@ -7,8 +7,12 @@
 
 #include <diverge/error.h>
 
-/* What one read takes at most; a peer that has not said anything costs nothing. */
-enum { READ_CHUNK = 256 * 1024 };
+enum {
+    /* What one read takes at most; a peer that has not said anything costs nothing. */
+    READ_CHUNK = 256 * 1024,
+    /* What each peer has whatever the others took: requests and small frames pass. */
+    SURE_BYTES = 16 * 1024,
+};
 
 struct output {
     uv_write_t request;
@@ -40,9 +44,14 @@ static struct transport *of_handle(const uv_handle_t *handle)
 }
 
 int transport_init(struct transport *transport, uv_loop_t *loop,
-                   const struct transport_events *events, size_t output_cap)
+                   const struct transport_events *events, struct transport_budget *budget,
+                   size_t output_cap)
 {
-    *transport = (struct transport){.events = events, .output_cap = output_cap};
+    *transport = (struct transport){
+        .events = events,
+        .budget = budget,
+        .output_cap = output_cap,
+    };
     int rc = uv_pipe_init(loop, &transport->pipe, 0);
     transport->pipe.data = transport;
     return convert(rc);
@@ -58,16 +67,33 @@ int transport_adopt(struct transport *transport, int fd)
     return convert(uv_pipe_open(&transport->pipe, fd));
 }
 
-int transport_reserve(struct transport *transport, size_t size)
+/* Makes the buffer larger or smaller; not smaller than what is in it. EBUSY, ENOMEM. */
+static int resize(struct transport *transport, size_t size)
 {
-    if (size <= transport->capacity)
-        return 0;
-    uint8_t *grown = realloc(transport->buffer, size);
-    if (!grown)
+    struct transport_budget *budget = transport->budget;
+    size_t others = budget->used - transport->capacity;
+    if (size > SURE_BYTES && size > transport->capacity &&
+        (others > budget->limit || size > budget->limit - others))
+        return DIVERGE_EBUSY;
+    uint8_t *resized = size ? realloc(transport->buffer, size) : NULL;
+    if (size && !resized)
         return DIVERGE_ENOMEM;
-    transport->buffer = grown;
+    if (!size)
+        free(transport->buffer);
+    transport->buffer = resized;
     transport->capacity = size;
+    budget->used = others + size;
     return 0;
+}
+
+/* What a large frame took is given back; all of it where nothing waits and memory is short. */
+static void shrink(struct transport *transport)
+{
+    bool short_of_memory = transport->budget->used > transport->budget->limit / 2;
+    if (!transport->used && (short_of_memory || transport->closing || !transport->reading))
+        (void)resize(transport, 0);
+    else if (transport->used < READ_CHUNK && transport->capacity > READ_CHUNK)
+        (void)resize(transport, READ_CHUNK); /* without success it stays as it is */
 }
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
@@ -76,9 +102,14 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
     struct transport *transport = of_handle(handle);
     /* Without memory libuv reports UV_ENOBUFS to on_read. */
     *ret = uv_buf_init(NULL, 0);
-    if (transport->used == transport->capacity &&
-        transport_reserve(transport, transport->capacity + READ_CHUNK))
-        return;
+    if (transport->used == transport->capacity) {
+        int rc = resize(transport, transport->capacity + READ_CHUNK);
+        if (rc == DIVERGE_EBUSY && !transport->capacity)
+            rc = resize(transport, SURE_BYTES);
+        transport->starved = rc == DIVERGE_EBUSY;
+        if (rc)
+            return;
+    }
     *ret = uv_buf_init((char *)transport->buffer + transport->used,
                        (unsigned)(transport->capacity - transport->used));
 }
@@ -91,7 +122,11 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
         return;
     if (got < 0) {
         transport_read_stop(transport);
-        transport->events->ended(transport, got == UV_EOF ? 0 : convert((int)got));
+        transport->used = 0;
+        shrink(transport);
+        transport->events->ended(transport, transport->starved ? DIVERGE_EBUSY
+                                            : got == UV_EOF    ? 0
+                                                               : convert((int)got));
         return;
     }
     transport->used += (size_t)got;
@@ -100,11 +135,14 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
     if (taken < 0) {
         transport_read_stop(transport);
         transport->used = 0;
+        shrink(transport);
         return;
     }
     transport->used -= (size_t)taken;
     if (taken && transport->used)
         memmove(transport->buffer, transport->buffer + taken, transport->used);
+    if (taken)
+        shrink(transport);
 }
 
 int transport_read_start(struct transport *transport)
@@ -190,8 +228,7 @@ int transport_peer(const struct transport *transport, uint32_t *ret_uid, int32_t
 static void on_close(uv_handle_t *handle)
 {
     struct transport *transport = of_handle(handle);
-    free(transport->buffer);
-    transport->buffer = NULL;
+    (void)resize(transport, 0);
     transport->events->closed(transport);
 }
 

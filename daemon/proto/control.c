@@ -64,6 +64,8 @@ static int failed(struct call *call, int rc, const char *what, int64_t run)
     if (rc == DIVERGE_EBUSY)
         return refuse(&call->error, rc, "run %lld is recording; end its producers first",
                       (long long)run);
+    if (rc == DIVERGE_ESTATE)
+        return refuse(&call->error, rc, "run %lld is pinned; unpin it first", (long long)run);
     return refuse(&call->error, rc, "%s: %s", what, store_error_text(call->store));
 }
 

@@ -44,7 +44,9 @@ static int status_of(int sqlite_rc, int system_errno)
     case SQLITE_IOERR:
         if ((sqlite_rc >> 8) == (SQLITE_IOERR_NOMEM >> 8))
             return DIVERGE_ENOMEM;
-        return system_errno == ENOSPC || system_errno == EDQUOT ? DIVERGE_EFULL : DIVERGE_EIO;
+        return system_errno == ENOSPC || system_errno == EDQUOT || system_errno == EFBIG
+                   ? DIVERGE_EFULL
+                   : DIVERGE_EIO;
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
     case SQLITE_FORMAT:
@@ -67,6 +69,22 @@ static int status_of(int sqlite_rc, int system_errno)
     }
 }
 
+/* Of a COMMIT that fails SQLite keeps no errno; the file that it wrote, the log, does. */
+static int write_errno(const struct database *database, int sqlite_rc)
+{
+    if (!database->handle)
+        return 0;
+    int error = sqlite3_system_errno(database->handle);
+    sqlite3_file *log = NULL;
+    if (error || sqlite_rc != SQLITE_IOERR_WRITE ||
+        sqlite3_file_control(database->handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) !=
+            SQLITE_OK)
+        return error;
+    if (log && log->pMethods)
+        log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &error);
+    return error;
+}
+
 static const char *advice(int status, int sqlite_rc)
 {
     if ((sqlite_rc & 0xff) == SQLITE_READONLY)
@@ -84,18 +102,22 @@ static const char *advice(int status, int sqlite_rc)
     }
 }
 
-int database_fail(struct database *database, int sqlite_rc)
+static int fail_as(struct database *database, int sqlite_rc, int status)
 {
-    int system_errno = database->handle ? sqlite3_system_errno(database->handle) : 0;
-    int status = status_of(sqlite_rc, system_errno);
-    /* What is read has always the same text: where that is wrong, the file is. */
-    if ((sqlite_rc & 0xff) == SQLITE_ERROR && database->read_only)
-        status = DIVERGE_ECORRUPT;
     const char *text = database->handle && sqlite3_errcode(database->handle) == (sqlite_rc & 0xff)
                            ? sqlite3_errmsg(database->handle)
                            : sqlite3_errstr(sqlite_rc);
     return database_error(database, status, "%s: %s%s", database->path ? database->path : "store",
                           text, advice(status, sqlite_rc));
+}
+
+int database_fail(struct database *database, int sqlite_rc)
+{
+    int status = status_of(sqlite_rc, write_errno(database, sqlite_rc));
+    /* What is read has always the same text: where that is wrong, the file is. */
+    if ((sqlite_rc & 0xff) == SQLITE_ERROR && database->read_only)
+        status = DIVERGE_ECORRUPT;
+    return fail_as(database, sqlite_rc, status);
 }
 
 /* ---- statements ------------------------------------------------------------------------------ */
@@ -123,7 +145,11 @@ sqlite3_stmt *database_statement(struct database *database, enum statement which
     int rc = sqlite3_prepare_v3(database->handle, texts[which], -1, SQLITE_PREPARE_PERSISTENT,
                                 statement, NULL);
     if (rc != SQLITE_OK) {
-        database_fail(database, rc);
+        /* Our texts fit our schema: where they do not, it is another's. */
+        if ((rc & 0xff) == SQLITE_ERROR)
+            fail_as(database, rc, DIVERGE_ECORRUPT);
+        else
+            database_fail(database, rc);
         return NULL;
     }
     return *statement;
@@ -418,6 +444,15 @@ static int keep_path(struct database *database, const char *path)
     return database->path ? 0 : DIVERGE_ENOMEM;
 }
 
+/* Before a producer is let in: does every statement fit the tables that are there? */
+static int check_schema(struct database *database)
+{
+    for (int i = 0; i < STATEMENT_COUNT; i++)
+        if (!database_statement(database, (enum statement)i))
+            return database->failure;
+    return 0;
+}
+
 int database_open_writer(struct database *database, const char *path,
                          const struct database_options *options)
 {
@@ -436,7 +471,9 @@ int database_open_writer(struct database *database, const char *path,
     rc = check_identity(database, &version);
     if (!rc)
         rc = configure_writer(database, options);
-    return rc ? rc : migrate(database);
+    if (!rc)
+        rc = migrate(database);
+    return rc ? rc : check_schema(database);
 }
 
 /* A read that lasts keeps the writer from reusing its log; past 1 GiB of it the read has to end. */

@@ -33,7 +33,7 @@ struct database {
     bool read_only;
     int64_t watch_since_ms; /* since when one statement runs, as far as the WAL guard knows */
     int64_t watch_last_ms;
-    sqlite3_stmt *statements[STATEMENT_COUNT]; /* prepared on first use */
+    sqlite3_stmt *statements[STATEMENT_COUNT]; /* a reader's are prepared on first use */
     struct store_error error;                  /* of the last failure */
     int failure;                               /* its status */
 };

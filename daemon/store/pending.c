@@ -187,6 +187,7 @@ static enum statement statement_of(enum pending_kind kind)
         [PENDING_CHUNK_REFILL] = STATEMENT_CHUNK_REFILL,
         [PENDING_RUN] = STATEMENT_RUN_ADD,
         [PENDING_RUN_WORLD] = STATEMENT_RUN_WORLD,
+        [PENDING_RUN_STARTED] = STATEMENT_RUN_STARTED,
         [PENDING_RUN_PIN] = STATEMENT_RUN_PIN,
         [PENDING_RUN_REMOVE] = STATEMENT_RUN_REMOVE,
         [PENDING_METADATA] = STATEMENT_METADATA_SET,
@@ -243,6 +244,7 @@ static void bind_op(sqlite3_stmt *statement, const struct pending_op *op)
         bind_run(statement, op->run);
         break;
     case PENDING_RUN_WORLD:
+    case PENDING_RUN_STARTED:
     case PENDING_RUN_PIN:
     case PENDING_PARTS_REMOVE:
         sqlite3_bind_int64(statement, 2, (int64_t)op->number);

@@ -26,6 +26,7 @@ enum pending_kind {
     PENDING_CHUNK_REFILL,
     PENDING_RUN,
     PENDING_RUN_WORLD,
+    PENDING_RUN_STARTED,
     PENDING_RUN_PIN,
     PENDING_RUN_REMOVE,
     PENDING_METADATA,
@@ -112,7 +113,7 @@ struct pending_op {
         } difference;
         const struct pending_stream *stream;
         struct pending_segment segment;
-        uint64_t number; /* pin, world, segment of parts */
+        uint64_t number; /* pin, world, start, segment of parts */
     };
 };
 

@@ -49,6 +49,7 @@ static int head(struct reader *reader, enum statement which, uint64_t stream,
     };
     row.rows_through = (uint64_t)sqlite3_column_int64(statement, 7);
     row.records_through = (uint64_t)sqlite3_column_int64(statement, 8);
+    row.unix_us = (uint64_t)sqlite3_column_int64(statement, 9);
     int flags = sqlite3_column_int(statement, 6);
     row.sealed = flags & SEGMENT_SEALED;
     row.gap = flags & (SEGMENT_LOST | SEGMENT_UNREAD);

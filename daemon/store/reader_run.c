@@ -291,6 +291,7 @@ static int read_stream(struct reader *reader, sqlite3_stmt *row, struct trace_st
         .dropped = count_column(row, 4),
         .spec = reader_text(reader, row, 5),
         .fingerprint_id = reader_text(reader, row, 6),
+        .at_once = (uint32_t)count_column(row, 7),
     };
     if (!stream->spec || !stream->fingerprint_id)
         return no_memory(reader);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/store/internal.h"
 #include "daemon/store/metadata.h"
@@ -202,6 +203,23 @@ int store_run_open(struct store *store, const uint8_t run_id[16], const char *na
     return 0;
 }
 
+/* "2026-11-30T14:42:13Z" as microseconds; 0 when it is none. */
+static int64_t parse_time(const char *text)
+{
+    struct tm utc = {0};
+    const char *end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    time_t seconds = end && !*end ? timegm(&utc) : 0;
+    return seconds > 0 && seconds < INT64_MAX / 1000000 ? (int64_t)seconds * 1000000 : 0;
+}
+
+/* The producer knows best when it started: a spooled or imported run did so before it got here. */
+static int set_started(struct store *store, int64_t run, const char *value)
+{
+    int64_t started = parse_time(value);
+    struct pending_op op = {.kind = PENDING_RUN_STARTED, .id = run, .number = (uint64_t)started};
+    return started && pending_push(&store->pending, &op) ? store_no_memory(store) : 0;
+}
+
 int store_run_metadata(struct store *store, int64_t run, uint32_t rank, const char *key,
                        const char *value)
 {
@@ -215,7 +233,7 @@ int store_run_metadata(struct store *store, int64_t run, uint32_t rank, const ch
     op.metadata.value = arena_text(&store->arena, value, strlen(value));
     if (!op.metadata.key || !op.metadata.value || pending_push(&store->pending, &op))
         return store_no_memory(store);
-    return 0;
+    return strcmp(key, "started") == 0 ? set_started(store, run, value) : 0;
 }
 
 /* ---- status ---------------------------------------------------------------------------------- */
@@ -255,16 +273,37 @@ static const char *status_of(const struct tally *tally, uint32_t world)
     return tally->ended >= world ? "complete" : "recording";
 }
 
+/* When a run that is over ended. */
+static int find_end(struct store *store, int64_t run, int64_t *ret)
+{
+    sqlite3_stmt *statement = database_statement(&store->db, STATEMENT_RUN_ENDED);
+    if (!statement)
+        return store_failed(store, store->db.failure);
+    *ret = store_now_us();
+    sqlite3_bind_int64(statement, 1, run);
+    sqlite3_bind_int64(statement, 2, *ret);
+    int rc = database_step(&store->db, statement);
+    if (rc == 1 && sqlite3_column_type(statement, 0) != SQLITE_NULL)
+        *ret = sqlite3_column_int64(statement, 0);
+    sqlite3_reset(statement);
+    return rc < 0 ? store_failed(store, rc) : 0;
+}
+
 static int set_status(struct store *store, int64_t run, const char *status)
 {
+    bool over = strcmp(status, "recording") != 0;
+    int64_t ended = 0;
+    int rc = over ? find_end(store, run, &ended) : 0;
+    if (rc)
+        return rc;
     sqlite3_stmt *statement = database_statement(&store->db, STATEMENT_RUN_STATUS);
     if (!statement)
         return store_failed(store, store->db.failure);
     sqlite3_bind_int64(statement, 1, run);
     sqlite3_bind_text(statement, 2, status, -1, SQLITE_STATIC);
-    if (strcmp(status, "recording") != 0)
-        sqlite3_bind_int64(statement, 3, store_now_us());
-    int rc = database_run(&store->db, statement);
+    if (over)
+        sqlite3_bind_int64(statement, 3, ended);
+    rc = database_run(&store->db, statement);
     return rc ? store_failed(store, rc) : 0;
 }
 
@@ -332,17 +371,38 @@ static int run_op(struct store *store, const struct pending_op *op)
     return rc ? store_no_memory(store) : 0;
 }
 
+/* 1 pinned, 0 not; negative failed. What was asked for and is not committed yet counts. */
+static int run_pinned(struct store *store, int64_t run)
+{
+    for (size_t i = store->pending.count; i-- > 0;) {
+        const struct pending_op *op = &store->pending.ops[i];
+        if (op->kind == PENDING_RUN_PIN && op->id == run)
+            return op->number != 0;
+    }
+    sqlite3_stmt *statement = database_statement(&store->db, STATEMENT_RUN_GET);
+    if (!statement)
+        return store_failed(store, store->db.failure);
+    sqlite3_bind_int64(statement, 1, run);
+    int rc = database_step(&store->db, statement);
+    if (rc == 1)
+        rc = sqlite3_column_int(statement, 2) != 0;
+    sqlite3_reset(statement);
+    return rc < 0 ? store_failed(store, rc) : rc;
+}
+
 int store_run_remove(struct store *store, int64_t run)
 {
     for (struct stream_state *stream = store->streams; stream; stream = stream->next)
         if (stream->run == run && (stream->handle || stream->dirty))
             return store_fail(store, DIVERGE_EBUSY, "the run is being recorded");
     int rc = run_require(store, run);
-    struct run_state *state = rc ? NULL : run_state_get(store, run);
-    if (!rc && !state)
-        rc = store_no_memory(store);
     if (!rc)
-        rc = run_op(store, &(struct pending_op){.kind = PENDING_RUN_REMOVE, .id = run});
+        rc = run_pinned(store, run);
+    if (rc)
+        return rc < 0 ? rc : store_fail(store, DIVERGE_ESTATE, "the run is pinned");
+    struct run_state *state = run_state_get(store, run);
+    rc = state ? run_op(store, &(struct pending_op){.kind = PENDING_RUN_REMOVE, .id = run})
+               : store_no_memory(store);
     if (!rc)
         state->removed = true;
     return rc;

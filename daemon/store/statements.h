@@ -11,6 +11,20 @@
     " s.id = (SELECT id FROM streams WHERE run = s.run AND rank = s.rank"                          \
     " ORDER BY outcome IS 0 DESC, id DESC LIMIT 1)"
 
+/*
+ * When the process of stream `s` or `o` recorded, by its own clock: from its first sealed segment
+ * to its last; NULL when it did not say so.
+ */
+#define SEGMENT_TIME(stream, order)                                                                \
+    "(SELECT unix_us FROM segments WHERE stream = " stream ".id AND tier = 0 AND flags & 1"        \
+    " AND unix_us > 0 ORDER BY segment" order " LIMIT 1)"
+#define S_FIRST SEGMENT_TIME("s", "")
+#define S_LAST SEGMENT_TIME("s", " DESC")
+#define O_FIRST SEGMENT_TIME("o", "")
+#define O_LAST SEGMENT_TIME("o", " DESC")
+/* What divergectl wrote is a copy of other streams, with their times. */
+#define BOTH_PROCESSES " s.client NOT LIKE 'divergectl %' AND o.client NOT LIKE 'divergectl %'"
+
 #define STORE_STATEMENTS(X)                                                                        \
     X(BEGIN, "BEGIN IMMEDIATE")                                                                    \
     X(COMMIT, "COMMIT")                                                                            \
@@ -59,6 +73,14 @@
     X(RUN_WORLD, "UPDATE runs SET world = ?2 WHERE id = ?1")                                       \
     X(RUN_STATUS, "UPDATE runs SET status = ?2, ended_unix_us = ?3"                                \
                   " WHERE id = ?1 AND (status <> ?2 OR (ended_unix_us IS NULL) <> (?3 IS NULL))")  \
+    /* The store knows to the microsecond what a process that is there knows to the second. */     \
+    X(RUN_STARTED, "UPDATE runs SET started_unix_us = ?2"                                          \
+                   " WHERE id = ?1 AND started_unix_us > ?2 + 2000000")                            \
+    /* A stream whose last segment ended before it was opened here was spooled or imported. */     \
+    X(RUN_ENDED,                                                                                   \
+      "SELECT max(CASE WHEN last < opened AND last >= started THEN last ELSE ?2 END) FROM"         \
+      " (SELECT s.opened_unix_us AS opened, r.started_unix_us AS started, " S_LAST " AS last"      \
+      "  FROM streams AS s JOIN runs AS r ON r.id = s.run WHERE s.run = ?1 AND" STREAM_STANDS ")") \
     X(RUN_PIN, "UPDATE runs SET pinned = ?2 WHERE id = ?1")                                        \
     X(RUN_LIST,                                                                                    \
       "SELECT r.id, r.run_id, r.name, r.status, r.started_unix_us, coalesce(r.ended_unix_us, 0),"  \
@@ -74,8 +96,11 @@
       "  WHERE s.run = r.id AND" STREAM_STANDS ")"                                                 \
       " FROM runs AS r ORDER BY r.started_unix_us DESC, r.id DESC")                                \
     X(RUN_LOAD, "SELECT run_id, name, status, world FROM runs WHERE id = ?1")                      \
-    X(RUN_STREAMS, "SELECT id, rank, outcome, level, dropped, spec, fingerprint_id FROM streams"   \
-                   " AS s WHERE run = ?1 AND" STREAM_STANDS " ORDER BY rank")                      \
+    X(RUN_STREAMS, "SELECT id, rank, outcome, level, dropped, spec, fingerprint_id,"               \
+                   " (SELECT 1 + count(*) FROM streams AS o"                                       \
+                   "  WHERE o.run = s.run AND o.rank = s.rank AND o.id <> s.id AND" BOTH_PROCESSES \
+                   "  AND " O_FIRST " < " S_LAST " AND " S_FIRST " < " O_LAST ")"                  \
+                   " FROM streams AS s WHERE run = ?1 AND" STREAM_STANDS " ORDER BY rank")         \
     X(RUN_METADATA, "SELECT key, rank, class, value FROM run_metadata WHERE run = ?1"              \
                     " ORDER BY key, rank")                                                         \
     X(TOTALS, "SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM chunks),"                 \
@@ -129,12 +154,12 @@
                    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,"    \
                    " ?16)")                                                                        \
     X(SEGMENT_AT, "SELECT s.segment, l.digest, s.digest, s.chain, s.records, s.dropped, s.flags,"  \
-                  " s.rows_through, s.records_through"                                             \
+                  " s.rows_through, s.records_through, s.unix_us"                                  \
                   " FROM segments AS s LEFT JOIN layouts AS l ON l.id = s.layout"                  \
                   " WHERE s.stream = ?1 AND s.tier = ?2 AND s.segment <= ?3"                       \
                   " ORDER BY s.segment DESC LIMIT 1")                                              \
     X(SEGMENT_FROM, "SELECT s.segment, l.digest, s.digest, s.chain, s.records, s.dropped,"         \
-                    " s.flags, s.rows_through, s.records_through"                                  \
+                    " s.flags, s.rows_through, s.records_through, s.unix_us"                       \
                     " FROM segments AS s LEFT JOIN layouts AS l ON l.id = s.layout"                \
                     " WHERE s.stream = ?1 AND s.tier = ?2 AND s.segment >= ?3"                     \
                     " ORDER BY s.segment LIMIT 1")                                                 \

@@ -142,7 +142,8 @@ int store_segment_seal(struct store_stream *stream, const struct dvg_end *end);
 
 /* ---- upkeep --------------------------------------------------------------------------------- */
 
-int store_run_remove(struct store *store, int64_t run); /* EBUSY while recording */
+/* EBUSY while recording; ESTATE while pinned. */
+int store_run_remove(struct store *store, int64_t run);
 int store_run_pin(struct store *store, int64_t run, bool pinned);
 /* Where a pair of runs differs: the surroundings are kept by retention. */
 int store_difference_add(struct store *store, int64_t run_a, int64_t run_b, uint64_t segment);

@@ -63,6 +63,9 @@ struct diverge_metadata {
  * Options of a session. Zero or NULL means: the environment's DIVERGE_… variable where one is
  * named, else the default in brackets. For the run's id, name, level and steps the variable wins
  * over the program's option: `divergectl run --name N --level L` decides for the job it launches.
+ * A DIVERGE_… variable that cannot be read is told on stderr and passed over, as if it were not
+ * set; with a DIVERGE_RUN_ID, DIVERGE_RECORDING, RANK or WORLD_SIZE that cannot be used nothing is
+ * recorded, since it would be sought elsewhere.
  */
 struct diverge_options {
     size_t size; /* sizeof(struct diverge_options); DIVERGE_OPTIONS_INIT sets it */
@@ -79,7 +82,8 @@ struct diverge_options {
     const char *socket_path;
     /* DIVERGE_SPOOL [beside the socket]; where frames wait while no daemon listens */
     const char *spool_dir;
-    uint64_t spool_bytes; /* cap of the spool file, DIVERGE_SPOOL_BYTES [1 GiB] */
+    /* Cap of the spool file, DIVERGE_SPOOL_BYTES [1G]: bytes, with K, M, G or T for 1024^n */
+    uint64_t spool_bytes;
     /* Memory of a lane's ring [16 MiB first lane, 1 MiB others]; rounded up to 2^n */
     size_t ring_bytes;
     /* Longest wait for room, a segment, DIVERGE_WAIT_MS [100]; -1: default, 0 in the environment

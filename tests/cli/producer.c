@@ -25,6 +25,7 @@ struct plan {
     int64_t nan_at;      /* step at which the op's output has a NaN */
     int64_t extra_op;    /* step with one more op */
     int64_t kill_at;     /* step in which the process kills itself */
+    int64_t pause_at;    /* step before which it says "ready" and waits for a line */
     const char *scope;
     const char *metadata; /* value of the cause key num_threads */
     int status;
@@ -134,6 +135,14 @@ static void train_unseen(const struct plan *plan)
     }
 }
 
+static void wait_for_line(void)
+{
+    puts("ready");
+    fflush(stdout);
+    while (getchar() != '\n' && !feof(stdin))
+        ;
+}
+
 static int train(const struct plan *plan)
 {
     struct diverge_metadata metadata[] = {{"num_threads", plan->metadata}};
@@ -150,6 +159,8 @@ static int train(const struct plan *plan)
     train_unseen(plan);
     record_boundary(session, lane, plan, 0);
     for (uint64_t k = 0; k < plan->steps; k++) {
+        if ((int64_t)k == plan->pause_at)
+            wait_for_line();
         record_step(session, lane, plan, k);
         record_boundary(session, lane, plan, k + 1);
         if (k % 256 == 255) /* runs far ahead of any real job otherwise, and would drop */
@@ -173,7 +184,7 @@ static void read_options(int argc, char **argv, struct plan *plan)
         {"lr-fault", 1, NULL, 'l'}, {"nan-at", 1, NULL, 'n'},   {"extra-op", 1, NULL, 'e'},
         {"kill-at", 1, NULL, 'k'},  {"scope", 1, NULL, 'c'},    {"threads", 1, NULL, 't'},
         {"status", 1, NULL, 'x'},   {"signal", 1, NULL, 'g'},   {"wait", 0, NULL, 'w'},
-        {"resume", 1, NULL, 'r'},   {NULL, 0, NULL, 0},
+        {"resume", 1, NULL, 'r'},   {"pause-at", 1, NULL, 'a'}, {NULL, 0, NULL, 0},
     };
     int option;
 
@@ -184,6 +195,9 @@ static void read_options(int argc, char **argv, struct plan *plan)
             break;
         case 'r':
             plan->resume = strtoull(optarg, NULL, 10);
+            break;
+        case 'a':
+            plan->pause_at = atoll(optarg);
             break;
         case 'o':
             plan->op_fault = atoll(optarg);
@@ -233,6 +247,7 @@ int main(int argc, char **argv)
                         .nan_at = -1,
                         .extra_op = -1,
                         .kill_at = -1,
+                        .pause_at = -1,
                         .scope = "fc",
                         .metadata = "1"};
 

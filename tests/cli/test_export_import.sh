@@ -24,8 +24,17 @@ for file in a torn; do
     cmp "$dir/runs" "$dir/out" || fail "importing $file.dvg changed its run"
 done
 
-# Through a daemon, into a new store.
+# Through a daemon, into a new store. Its times are those of the run, not of the import; a start
+# long ago makes them told apart.
 ctl daemon stop >/dev/null
+python3 - "$store" <<'EOF'
+import sqlite3, sys
+store = sqlite3.connect(sys.argv[1])
+store.execute("UPDATE run_metadata SET value = '2026-01-02T03:04:05Z' WHERE key = 'started'")
+store.execute("UPDATE segments SET unix_us = 1767323045000000 + 7000000 * segment")
+store.commit()
+EOF
+ctl export a -o "$dir/a.dvg" >/dev/null
 mv "$dir/s" "$dir/before"
 expect 0 ctl import "$dir/a.dvg"
 out_has 'run a'
@@ -33,6 +42,9 @@ expect 0 ctl import "$dir/a.dvg" --json
 json 'o["files"][0]["name"] == "a" and o["files"][0]["complete"]'
 expect 0 ctl runs --json
 json 'o["total"] == 1 and o["runs"][0]["status"] == "complete" and o["runs"][0]["dropped"] == 0'
+json '[(r["started_unix_us"], r["ended_unix_us"]) for r in o["runs"]] == [(1767323045000000, 1767323164000000)]'
+expect 0 ctl runs
+out_has '2026-01-02 03:04'
 expect 0 ctl show a --json
 json '{"key": "num_threads", "class": "cause", "value": "1"} in o["metadata"]'
 expect 0 ctl export a -o "$dir/second.dvg"

@@ -22,5 +22,6 @@ expect 0 ctl runs --names
 expect 0 other daemon status --json
 json "o['store'].endswith('/home/own/x.db') and o['socket'].endswith('/home/own/diverged.sock')"
 expect 0 other pin mine
+expect 0 other pin --remove mine
 expect 0 other daemon stop
 expect 0 other rm mine

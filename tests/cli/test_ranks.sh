@@ -38,3 +38,30 @@ ctl run --quiet --name c -- env WORLD_SIZE=2 RANK=0 "$producer"
 expect 2 ctl first-diff a c --json
 validates first-diff
 json 'o["reasons"]'
+
+# Two processes that both take themselves for rank 0: one stands, and that is told.
+mkfifo "$dir/ready" "$dir/go"
+ctl run --quiet --name shared -- sh -c '
+    "$0" --pause-at 4 <"$1/go" >"$1/ready" &
+    exec 9>"$1/go"
+    read -r line <"$1/ready"
+    "$0" && echo >&9 && exec 9>&- && wait $!' "$producer" "$dir"
+expect 0 ctl show shared
+out_has 'rank 0 was recorded by 2 processes at once'
+expect 0 ctl show shared --json
+json '[s["processes_at_once"] for s in o["streams"]] == [2]'
+ctl run --quiet --name alone -- "$producer"
+for pair in 'alone shared' 'shared alone'; do
+    # shellcheck disable=SC2086
+    expect 2 ctl first-diff $pair
+    out_has 'was recorded by 2 processes at once'
+done
+
+# Restarts, one after the other, are no such thing; nor is a run that was imported beside itself.
+ctl run --quiet --name restarted -- sh -c '"$0" && "$0"' "$producer"
+expect 0 ctl first-diff alone restarted
+ctl export restarted -o "$dir/restarted.dvg" >/dev/null
+expect 0 ctl import "$dir/restarted.dvg"
+expect 0 ctl first-diff alone restarted
+expect 0 ctl show restarted --json
+json '[s["processes_at_once"] for s in o["streams"]] == [1]'

@@ -12,6 +12,10 @@ expect 0 ctl pin a
 out_has 'pinned a'
 expect 0 ctl runs --json
 json '[r["pinned"] for r in o["runs"]] == [False, False, True]'
+expect 69 ctl rm b a
+err_has 'a is pinned; unpin it first: divergectl pin --remove a'
+expect 0 ctl runs --json
+json 'o["total"] == 3'
 expect 0 ctl pin --remove a --json
 json 'o["schema"] == "divergectl.pin/1" and o["unpinned"][0]["name"] == "a"'
 
@@ -29,6 +33,9 @@ expect 0 ctl first-diff c c
 ctl daemon stop >/dev/null
 expect 0 ctl pin c
 expect 0 ctl gc
+expect 69 ctl rm c
+err_has 'c is pinned; unpin it first'
+expect 0 ctl pin --remove c
 expect 0 ctl rm c
 expect 0 ctl runs
 err_has 'no runs yet'

@@ -22,3 +22,12 @@ expect 0 ctl first-diff base base.2
 # A recording that cannot be made is told, and keeps no training from going on.
 expect 0 env -i "${environment[@]}" DIVERGE_RECORDING="$dir/none/x.dvg" "$producer"
 err_has "cannot record into $dir/none/x.dvg"
+
+# A variable that cannot be read is told, and costs nothing but itself.
+expect 0 ctl run --name told -- env DIVERGE_SPOOL_BYTES=lots DIVERGE_SKETCH=33 "$producer"
+err_has "DIVERGE_SPOOL_BYTES is passed over: 'lots': expected bytes, such as 4096, 64M or 1G"
+err_has 'DIVERGE_SKETCH is passed over'
+expect 0 ctl runs --json
+json '[r["status"] for r in o["runs"] if r["name"] == "told"] == ["complete"]'
+expect 0 ctl run --name sized -- env DIVERGE_SPOOL_BYTES=1G "$producer"
+err_lacks 'passed over'

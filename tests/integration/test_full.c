@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <sysexits.h>
@@ -130,6 +131,42 @@ static void full_disk_is_waited_out(void **state)
     dvg_daemon_stop(&d);
     producer_check(d.store, &plan);
     producer_check_status(d.store, "waits", "complete");
+    store_check_integrity(d.store);
+}
+
+/* RLIMIT_FSIZE of the daemon that runs; the log's first frame is beyond 4 KiB. */
+static void limit_files(rlim_t bytes)
+{
+    const struct rlimit limit = {.rlim_cur = bytes, .rlim_max = RLIM_INFINITY};
+    assert_int_equal(prlimit(d.pid, RLIMIT_FSIZE, &limit, NULL), 0);
+}
+
+static void limit_of_file_size_is_waited_out_like_a_full_disk(void **state)
+{
+    (void)state;
+    struct producer_plan plan = PRODUCER_PLAN_INIT;
+    plan.name = "limited";
+    plan.steps = 20;
+    plan.records = 300;
+    int report;
+    int gate;
+    dvg_daemon_start(&d, NULL, NULL);
+    pid_t pid = start_producer(&plan, &report, &gate);
+    let_steps(gate, report, 10);
+    limit_files(4096);
+    assert_int_equal(write(gate, "+", 1), 1);
+    await_read_only(true);
+    assert_true(producer_stored_steps(d.store, &plan) >= 10);
+    limit_files(RLIM_INFINITY);
+    await_read_only(false);
+    char byte;
+    assert_int_equal(read(report, &byte, 1), 1);
+    let_steps(gate, report, 9);
+    producer_join(pid, 0);
+    close(report);
+    close(gate);
+    dvg_daemon_stop(&d);
+    producer_check(d.store, &plan);
     store_check_integrity(d.store);
 }
 
@@ -262,6 +299,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(full_disk_is_waited_out),
+        TEST(limit_of_file_size_is_waited_out_like_a_full_disk),
         TEST(kill_with_a_full_disk_keeps_what_was_acknowledged),
         TEST(stop_with_a_full_disk_says_so_and_producers_keep_theirs),
         TEST(reading_stops_while_the_disk_is_full),

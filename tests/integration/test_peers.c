@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -142,9 +143,12 @@ static void flood_of_peers_leaves_the_first_alone(void **state)
     int held[LIMIT];
     for (int i = 0; i < LIMIT; i++)
         held[i] = connect_as_producer((uint64_t)i + 1, 1);
-    for (int i = 0; i < FLOOD; i++)
-        raw_expect_refused(raw_connect(d.socket), DIVERGE_EBUSY);
-    /* All at once, unread. */
+    for (int i = 0; i < FLOOD; i++) {
+        int fd = raw_connect(d.socket);
+        raw_send_hello(fd, 100, 1);
+        raw_expect_refused(fd, DIVERGE_EBUSY);
+    }
+    /* All at once, unread; those that might have had a request are told later. */
     int flood[FLOOD];
     for (int i = 0; i < FLOOD; i++)
         flood[i] = raw_connect(d.socket);
@@ -165,6 +169,67 @@ static void flood_of_peers_leaves_the_first_alone(void **state)
     } while (type == DVG_MESSAGE_ERROR);
     assert_int_equal(type, DVG_MESSAGE_CONTROL_REPLY);
     close(held[0]);
+    expect_service();
+}
+
+static void full_daemon_answers_control_requests(void **state)
+{
+    (void)state;
+    enum { LIMIT = 4 };
+    dvg_daemon_start(&d, NULL, (const char *const[]){"DIVERGE_MAX_CONNECTIONS=4", NULL});
+    int held[LIMIT];
+    for (int i = 0; i < LIMIT; i++)
+        held[i] = connect_as_producer((uint64_t)i + 1, 1);
+    char json[8192];
+    int fd = raw_connect(d.socket);
+    raw_send_control(fd, "{\"command\":\"status\"}");
+    raw_read_control(fd, json, sizeof(json));
+    assert_non_null(strstr(json, "\"producers\":4"));
+    close(fd);
+    int late = raw_connect(d.socket);
+    raw_send_hello(late, 100, 1);
+    raw_expect_refused(late, DIVERGE_EBUSY);
+    fd = raw_connect(d.socket);
+    raw_send_control(fd, "{\"command\":\"stop\",\"force\":true}");
+    raw_read_control(fd, json, sizeof(json));
+    assert_non_null(strstr(json, "\"ok\":true"));
+    int status = dvg_daemon_wait(&d);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    for (int i = 0; i < LIMIT; i++)
+        close(held[i]);
+    close(fd);
+}
+
+/* All but the last byte of a PART of 4 MiB; false: the daemon refused. */
+static bool send_most_of_a_frame(int fd)
+{
+    enum { PAYLOAD = 4 * 1024 * 1024 };
+    uint8_t *bytes = calloc(1, DVG_FRAME_HEADER + PAYLOAD);
+    assert_non_null(bytes);
+    dvg_store_u32(bytes, DVG_FRAME_MAGIC);
+    dvg_store_u16(bytes + 4, DVG_MESSAGE_PART);
+    dvg_store_u32(bytes + 8, PAYLOAD);
+    size_t sent = 0;
+    ssize_t n = 1;
+    while (n > 0 && sent < DVG_FRAME_HEADER + PAYLOAD - 1) {
+        n = send(fd, bytes + sent, DVG_FRAME_HEADER + PAYLOAD - 1 - sent, MSG_NOSIGNAL);
+        sent += n > 0 ? (size_t)n : 0;
+    }
+    free(bytes);
+    return n > 0;
+}
+
+static void unfinished_frames_have_one_budget(void **state)
+{
+    (void)state;
+    dvg_daemon_start(&d, (const char *const[]){"--receive-bytes=8M", NULL}, NULL);
+    int first = connect_as_producer(1, 1);
+    int second = connect_as_producer(2, 1);
+    assert_true(send_most_of_a_frame(first));
+    assert_false(send_most_of_a_frame(second));
+    raw_expect_refused(second, DIVERGE_EBUSY);
+    close(first);
     expect_service();
 }
 
@@ -290,6 +355,8 @@ int main(void)
         TEST(oversize_frames_are_refused_from_their_header),
         TEST(silent_peers_are_closed_in_time),
         TEST(flood_of_peers_leaves_the_first_alone),
+        TEST(full_daemon_answers_control_requests),
+        TEST(unfinished_frames_have_one_budget),
         TEST(peer_that_does_not_read_is_closed),
         TEST(higher_epoch_takes_over_and_lower_is_refused),
         TEST(other_users_are_refused),

@@ -133,6 +133,21 @@ static void newer_store_is_65(void **state)
     expect_exit(NULL, NULL, EX_DATAERR, "newer");
 }
 
+/* What divergectl says of the same file, and as early. */
+static void foreign_schema_is_65(void **state)
+{
+    (void)state;
+    static const char sql[] = "ALTER TABLE segments RENAME TO other;"
+                              "CREATE VIEW segments AS SELECT * FROM other";
+    dvg_daemon_start(&d, NULL, NULL);
+    dvg_daemon_stop(&d);
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(d.store, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    expect_exit(NULL, NULL, EX_DATAERR, "the file is damaged or no store");
+}
+
 static void store_in_place_of_a_folder_is_refused(void **state)
 {
     (void)state;
@@ -472,6 +487,7 @@ int main(void)
         TEST(file_in_place_of_the_socket_is_78_and_stays),
         TEST(corrupt_store_is_65_and_stays),
         TEST(newer_store_is_65),
+        TEST(foreign_schema_is_65),
         TEST(store_in_place_of_a_folder_is_refused),
         TEST(read_only_folder_is_77),
         TEST(second_daemon_names_the_first),

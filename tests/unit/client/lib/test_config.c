@@ -143,14 +143,31 @@ static void nonsense_is_refused_with_a_reason(void **state)
         const char *value;
         const char *says;
     } cases[] = {
-        {"DIVERGE_RUN_NAME", "-x", "run name"},
-        {"DIVERGE_RUN_NAME", "a b", "run name"},
         {"DIVERGE_RUN_ID", "123", "32 hex digits"},
         {"DIVERGE_RUN_ID", "zz112233445566778899aabbccddeeff", "32 hex digits"},
         {"RANK", "-1", "RANK"},
         {"RANK", "1", "rank 1 of 1"},
         {"WORLD_SIZE", "0", "ranks"},
         {"WORLD_SIZE", "99999999", "WORLD_SIZE"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        set_up(NULL);
+        setenv(cases[i].variable, cases[i].value, 1);
+        assert_int_equal(init(), DIVERGE_EINVAL);
+        assert_non_null(strstr(error.text, cases[i].says));
+    }
+}
+
+static void a_variable_of_nonsense_is_told_and_passed_over(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *variable;
+        const char *value;
+        const char *says;
+    } cases[] = {
+        {"DIVERGE_RUN_NAME", "-x", "run name"},
+        {"DIVERGE_RUN_NAME", "a b", "run name"},
         {"DIVERGE_LEVEL", "all", "pulse, step, layer or op"},
         {"DIVERGE_STEPS", "5-7", "ranges"},
         {"DIVERGE_STEPS", "7:5", "ranges"},
@@ -159,14 +176,86 @@ static void nonsense_is_refused_with_a_reason(void **state)
         {"DIVERGE_STEPS", "::0", "ranges"},
         {"DIVERGE_STEPS", "99999999999999999999999", "ranges"},
         {"DIVERGE_SKETCH", "33", "sketch"},
-        {"DIVERGE_SPOOL_BYTES", "1G", "DIVERGE_SPOOL_BYTES"},
-        {"DIVERGE_WAIT_MS", "soon", "DIVERGE_WAIT_MS"},
+        {"DIVERGE_SKETCH", "many", "a number"},
+        {"DIVERGE_SPOOL_BYTES", "1X", "bytes"},
+        {"DIVERGE_SPOOL_BYTES", "G", "bytes"},
+        {"DIVERGE_SPOOL_BYTES", "-1", "bytes"},
+        {"DIVERGE_SPOOL_BYTES", "1GB", "bytes"},
+        {"DIVERGE_SPOOL_BYTES", "16777216T", "bytes"},
+        {"DIVERGE_WAIT_MS", "soon", "a number"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         set_up(NULL);
         setenv(cases[i].variable, cases[i].value, 1);
-        assert_int_equal(init(), DIVERGE_EINVAL);
-        assert_non_null(strstr(error.text, cases[i].says));
+        assert_int_equal(init(), 0);
+        assert_non_null(strstr(error.passed_over, cases[i].variable));
+        assert_non_null(strstr(error.passed_over, cases[i].says));
+        assert_string_equal(config.name, "test_config");
+        assert_int_equal(config.level, DIVERGE_TIER_OP);
+        assert_int_equal(config.n_steps, 0);
+        assert_int_equal(config.sketch, 0);
+        assert_int_equal(config.spool_bytes, 1 << 30);
+        assert_int_equal(config.wait_ns, 100000000);
+    }
+}
+
+static void what_the_program_says_stands_when_the_variable_is_nonsense(void **state)
+{
+    (void)state;
+    setenv("DIVERGE_RUN_NAME", "ab/c", 1);
+    setenv("DIVERGE_STEPS", "1,2,x", 1);
+    setenv("DIVERGE_LEVEL", "all", 1);
+    options.name = "g";
+    options.steps = "7";
+    options.level = DIVERGE_TIER_STEP;
+    assert_int_equal(init(), 0);
+    assert_string_equal(config.name, "g");
+    assert_int_equal(config.n_steps, 1);
+    assert_int_equal(config.level, DIVERGE_TIER_STEP);
+    options.name = "-";
+    assert_int_equal(init(), DIVERGE_EINVAL);
+    set_up(NULL);
+    assert_int_equal(init(), 0);
+    assert_string_equal(error.passed_over, "");
+}
+
+static void paths_too_long_are_passed_over(void **state)
+{
+    (void)state;
+    char path[PATH_MAX + 1];
+    memset(path, 'x', sizeof(path));
+    path[0] = '/';
+    path[PATH_MAX] = '\0';
+    setenv("DIVERGE_SPOOL", path, 1);
+    path[DVG_SOCKET_PATH_MAX + 1] = '\0';
+    setenv("DIVERGE_SOCKET", path, 1);
+    setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
+    assert_int_equal(init(), 0);
+    assert_string_equal(config.socket_path, "/run/user/7/diverge/diverged.sock");
+    assert_string_equal(config.spool_dir, "/run/user/7/diverge");
+    assert_non_null(strstr(error.passed_over, "DIVERGE_SOCKET is passed over"));
+    assert_non_null(strstr(error.passed_over, "DIVERGE_SPOOL is passed over"));
+}
+
+static void spool_bytes_take_binary_suffixes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *value;
+        uint64_t bytes;
+    } cases[] = {
+        {"4096", 4096},
+        {"3K", 3072},
+        {"64m", UINT64_C(64) << 20},
+        {"2G", UINT64_C(2) << 30},
+        {"1TiB", UINT64_C(1) << 40},
+        {"16777215T", UINT64_C(16777215) << 40},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        setenv("DIVERGE_SPOOL_BYTES", cases[i].value, 1);
+        assert_int_equal(init(), 0);
+        assert_true(config.spool_bytes == cases[i].bytes);
+        assert_string_equal(error.passed_over, "");
     }
 }
 
@@ -277,6 +366,10 @@ int main(void)
         CASE(caller_comes_before_the_environment),
         CASE(launcher_decides_what_the_run_is),
         CASE(nonsense_is_refused_with_a_reason),
+        CASE(a_variable_of_nonsense_is_told_and_passed_over),
+        CASE(what_the_program_says_stands_when_the_variable_is_nonsense),
+        CASE(paths_too_long_are_passed_over),
+        CASE(spool_bytes_take_binary_suffixes),
         CASE(long_socket_path_is_refused_not_cut),
         CASE(options_without_size_are_refused),
         CASE(program_name_becomes_a_run_name),

@@ -22,6 +22,7 @@ struct harness {
     uv_timer_t guard; /* a test that waits for what never comes fails */
     struct config config;
     struct conn_host host;
+    struct transport_budget budget;
     struct conn *conn; /* NULL: gone */
     struct log_limit limit;
     int peer;
@@ -69,9 +70,11 @@ static int setup(void **state)
         .handshake_ms = 60000,
         .max_connections = 4,
     };
+    h->budget.limit = 1024 * 1024;
     h->host = (struct conn_host){
         .context = h,
         .config = &h->config,
+        .budget = &h->budget,
         .push = host_push,
         .gone = host_gone,
         .log_limit = host_log_limit,
@@ -288,14 +291,18 @@ static void largest_frame_passes(void **state)
     uint8_t *bytes = malloc(size);
     put_frame(bytes, DVG_MESSAGE_PART, 256 * 1024);
     bytes[size - 1] = 7;
-    for (size_t sent = 0; sent < size;) {
-        ssize_t got = send(h->peer, bytes + sent, size - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+    for (size_t sent = 0; sent < size - 1;) {
+        ssize_t got = send(h->peer, bytes + sent, size - 1 - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
         sent += got > 0 ? (size_t)got : 0;
         uv_run(&h->loop, UV_RUN_NOWAIT);
     }
+    while (h->budget.used <= 256 * 1024)
+        uv_run(&h->loop, UV_RUN_ONCE);
+    say(h, bytes + size - 1, 1);
     run_until_batches(h, 2);
     assert_int_equal(h->batches[1]->size, size);
     assert_memory_equal(h->batches[1]->data, bytes, size);
+    assert_in_range(h->budget.used, 0, 256 * 1024); /* what it took is given back */
     free(bytes);
 }
 

@@ -186,6 +186,18 @@ static void rm_leaves_a_run_that_records(void **state)
     assert_int_equal(lab_number(f->lab, "SELECT count(*) FROM runs"), 1);
 }
 
+static void rm_leaves_a_run_that_is_pinned(void **state)
+{
+    struct fixture *f = *state;
+    int64_t run = make_run(f->lab, 1);
+    char json[100];
+    snprintf(json, sizeof(json), "{\"command\":\"pin\",\"run\":%lld}", (long long)run);
+    assert_ok(f, json);
+    snprintf(json, sizeof(json), "{\"command\":\"rm\",\"run\":%lld}", (long long)run);
+    assert_refused(f, json, DIVERGE_ESTATE, "pinned; unpin it first");
+    assert_int_equal(lab_number(f->lab, "SELECT count(*) FROM runs"), 1);
+}
+
 static void pins_are_set_and_taken_off(void **state)
 {
     struct fixture *f = *state;
@@ -287,6 +299,7 @@ int main(void)
         CASE(stop_spares_producers_unless_forced),
         CASE(rm_removes_a_run_that_has_ended),
         CASE(rm_leaves_a_run_that_records),
+        CASE(rm_leaves_a_run_that_is_pinned),
         CASE(pins_are_set_and_taken_off),
         CASE(differences_are_noted),
         CASE(gc_reports_what_it_did),

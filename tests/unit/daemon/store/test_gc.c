@@ -103,6 +103,21 @@ static void a_recording_run_is_not_removed(void **state)
     assert_int_equal(store_run_remove(fixture.store, recording.run), DIVERGE_EBUSY);
 }
 
+static void a_pinned_run_is_not_removed_before_it_is_unpinned(void **state)
+{
+    (void)state;
+    struct recording recording;
+    record_run(&recording, 1, 1);
+    assert_int_equal(store_run_pin(fixture.store, recording.run, true), 0);
+    assert_int_equal(store_run_remove(fixture.store, recording.run), DIVERGE_ESTATE);
+    assert_int_equal(store_commit(fixture.store), 0);
+    assert_int_equal(store_run_remove(fixture.store, recording.run), DIVERGE_ESTATE);
+    assert_int_equal(store_run_pin(fixture.store, recording.run, false), 0);
+    assert_int_equal(store_run_remove(fixture.store, recording.run), 0);
+    assert_int_equal(store_commit(fixture.store), 0);
+    assert_int_equal(fixture_number(&fixture, "SELECT count(*) FROM runs"), 0);
+}
+
 static void over_the_cap_the_oldest_op_chunks_go_and_chains_stay(void **state)
 {
     (void)state;
@@ -233,6 +248,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(removing_a_run_leaves_what_others_share),
         TEST(a_recording_run_is_not_removed),
+        TEST(a_pinned_run_is_not_removed_before_it_is_unpinned),
         TEST(over_the_cap_the_oldest_op_chunks_go_and_chains_stay),
         TEST(pinned_runs_and_the_surroundings_of_differences_stay),
         TEST(a_collection_in_slices_spares_what_is_recorded_meanwhile),
